@@ -1,0 +1,541 @@
+"""The command line: each command a thin shell over a function of the public API."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from umcqa.errors import InputError
+
+if TYPE_CHECKING:
+    from umcqa.config import ScoreConfig
+    from umcqa.data import Questions
+    from umcqa.predictions import Prediction
+    from umcqa.scoring.scores import Scores
+
+SCHEMA = 1
+DEBUG_VARIABLE = "UMCQA_DEBUG"
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    help="Multiple-choice reading questions **without an answer key**: score the choices, select "
+    "candidates to learn from, evaluate and analyse.\n\n"
+    "Start with `umcqa run`, which does it all on the sample questions that ship with it.",
+)
+
+Data = Annotated[
+    str,
+    typer.Option(
+        "--data",
+        help="A file (.jsonl .json .csv .tsv .xlsx .parquet), a folder or archive (RACE, MCTest, "
+        "saved datasets), hub:owner/name, or sample.",
+    ),
+]
+Split = Annotated[str | None, typer.Option(help="Only this split, such as train, dev or test.")]
+Limit = Annotated[
+    int | None, typer.Option(min=1, help="Only the first N questions (not for reported numbers).")
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(help="Your names of the fields: passage=Text,question=Q,choices=X|Y|Z,answer=Key"),
+]
+Scorer = Annotated[
+    str, typer.Option(help="How to score: window, window-distance, window-release or reader.")
+]
+MatcherName = Annotated[
+    str | None, typer.Option(help="How the reader's span is compared: gestalt, wratio, token-set.")
+]
+Spans = Annotated[Path | None, typer.Option(help="A reader's spans: a JSON object {id: span}.")]
+Workers = Annotated[int, typer.Option(min=1, help="Processes that share the work.")]
+Seed = Annotated[int, typer.Option(help="For scorers that draw at random (the built-in ones do not).")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+
+
+def main() -> NoReturn:
+    """Run a command; every error is one line on standard error and an exit code."""
+    try:
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+    except InputError as error:
+        _fail(str(error), 2)
+    except typer.Exit as done:
+        code = done.exit_code
+    except typer.TyperException as error:
+        _fail(f"{error.format_message().rstrip('.')}: see umcqa --help", error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        _fail("interrupted", 130)
+    except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        _fail(
+            f"internal error: {type(error).__name__}: {error} "
+            f"(please report it; {DEBUG_VARIABLE}=1 shows where)",
+            1,
+        )
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(" ".join(message.split()), file=sys.stderr)
+    sys.exit(code)
+
+
+def _print_json(result: dict[str, Any]) -> None:
+    from umcqa.files import to_json
+
+    print(to_json({"schema": SCHEMA, **result}))
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _table(title: str, *columns: str) -> Any:
+    """A plain table: the first column to the left, the others, numbers, to the right."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right")
+    return table
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1f}"
+
+
+def _interval(result: dict[str, Any]) -> str:
+    low, high = result["ci95"]
+    return f"{low:.1f}–{high:.1f}"
+
+
+def _warn_limit(limit: int | None) -> None:
+    if limit is not None:
+        print(f"note: only the first {limit} questions; do not report these numbers", file=sys.stderr)
+
+
+def _parse_columns(columns: str | None) -> dict[str, str]:
+    mapping = {}
+    for part in columns.split(",") if columns else []:
+        field, equals, name = part.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--columns {part!r}: write field=name pairs, such as passage=Text")
+        mapping[field.strip()] = name.strip()
+    return mapping
+
+
+def _load(path: str, split: str | None, limit: int | None, columns: str | None) -> Questions:
+    from umcqa.data import load
+
+    return load(path, split, limit=limit, columns=_parse_columns(columns))
+
+
+def _settings(scorer: str, matcher: str | None, spans: Path | None) -> ScoreConfig:
+    from umcqa.config import ScoreConfig, override
+
+    return override(ScoreConfig(scorer), matcher=matcher, spans=str(spans) if spans else None)
+
+
+def _scores(questions: Any, settings: ScoreConfig, workers: int) -> Iterator[Scores]:
+    from umcqa.progress import track
+    from umcqa.scoring import score
+
+    return track(
+        score(questions, **asdict(settings), workers=workers), f"scoring by {settings.scorer}"
+    )
+
+
+def _show_version(show: bool) -> None:
+    if show:
+        from umcqa import __version__
+
+        print(f"umcqa {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("data")
+def data_command(
+    data: Annotated[str, typer.Argument(help="A file, folder, archive, hub:owner/name or sample.")],
+    convert: Annotated[Path | None, typer.Option(help="Also write all of it as JSON Lines.")] = None,
+    split: Split = None,
+    limit: Limit = None,
+    columns: Columns = None,
+    json: Json = False,
+) -> None:
+    """Count questions by split and subset; convert any format to JSON Lines."""
+    from umcqa.files import write_questions
+    from umcqa.progress import track
+    from umcqa.summary import summarise
+
+    questions = _load(data, split, limit, columns)
+    report = summarise(track(questions, "reading"))
+    if convert is not None:
+        write_questions(convert, track(questions, "writing"))
+        report["out"] = str(convert)
+    if json:
+        return _print_json(report)
+    console = _console()
+    table = _table(data, "split", "questions", "passages", "words a passage", "choices", "answers")
+    for name, one in report["splits"].items():
+        positions = "  ".join(f"{k} {v}" for k, v in one["answer_positions"].items()) or "none"
+        choices = " ".join(one["choices"])
+        mean = f"{one['mean_words']['passage']:.0f}"
+        table.add_row(name, str(one["n"]), str(one["passages"]), mean, choices, positions)
+        for subset, n in one["subsets"].items():
+            table.add_row(f"  {subset}", str(n), style="dim")
+    console.print(table)
+    if convert is not None:
+        console.print(f"wrote {convert}")
+
+
+@app.command("score")
+def score_command(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Where to write the scores (.jsonl).")],
+    scorer: Scorer = "window",
+    matcher: MatcherName = None,
+    spans: Spans = None,
+    split: Split = None,
+    limit: Limit = None,
+    columns: Columns = None,
+    workers: Workers = 1,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Score every choice of every question, with evidence from the passage."""
+    from umcqa.files import Fingerprint, write_manifest, write_rows
+    from umcqa.predictions import scores_to_row
+
+    settings = _settings(scorer, matcher, spans)
+    questions = Fingerprint(_load(data, split, limit, columns))
+    scores = _scores(questions, settings, workers)
+    n, sha256 = write_rows(out, map(scores_to_row, scores))
+    config = {**asdict(settings), "split": split, "limit": limit, "seed": seed}
+    write_manifest(out, "score", config=config, n=n, fingerprint=str(questions), sha256=sha256)
+    if json:
+        return _print_json({"n": n, "out": str(out)})
+    _console().print(f"scored {n} questions by {scorer}: {out}")
+
+
+@app.command("select")
+def select_command(
+    scores: Annotated[Path, typer.Option(help="What `umcqa score` wrote.")],
+    out: Annotated[Path, typer.Option(help="Where to write the candidates (.jsonl).")],
+    threshold: Annotated[
+        float | None, typer.Option(help="Least score of a candidate.", show_default="the scorer's")
+    ] = None,
+    max_candidates: Annotated[
+        int | None, typer.Option(help="Most candidates a question.", show_default="the scorer's")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Choose candidates: scores of at least the threshold, at most the best K."""
+    from umcqa.config import default_selection, override
+    from umcqa.files import read_manifest, write_manifest, write_rows
+    from umcqa.predictions import load_scores
+    from umcqa.selection import SelectionSummary, select
+
+    made = read_manifest(scores)
+    scorer = made.get("config", {}).get("scorer", "window")
+    settings = asdict(
+        override(default_selection(scorer), threshold=threshold, max_candidates=max_candidates)
+    )
+    summary = SelectionSummary()
+    chosen = summary.watch(select(load_scores(scores), **settings))
+    n, sha256 = write_rows(out, map(asdict, chosen))
+    result = {"n": n, "empty": summary.empty, "mean_size": summary.mean_size}
+    write_manifest(
+        out,
+        "select",
+        config={"scorer": scorer, **settings},
+        fingerprint=made.get("fingerprint"),
+        sha256=sha256,
+        **result,
+    )
+    if json:
+        return _print_json({**result, "out": str(out)})
+    _console().print(
+        f"selected from {n} questions (score ≥ {settings['threshold']:g}, at most "
+        f"{settings['max_candidates']}): {summary.mean_size:.2f} candidates a question, "
+        f"{summary.empty} without any: {out}"
+    )
+
+
+@app.command("evaluate")
+def evaluate_command(
+    data: Data,
+    scorer: Annotated[
+        str | None, typer.Option(help="Score now by window, window-distance, window-release, reader.")
+    ] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Or: a file of predictions or scores (.jsonl).")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Compare with this other file of predictions.")
+    ] = None,
+    matcher: MatcherName = None,
+    spans: Spans = None,
+    split: Split = None,
+    limit: Limit = None,
+    columns: Columns = None,
+    workers: Workers = 1,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Also write the result as JSON.")] = None,
+    json: Json = False,
+) -> None:
+    """Accuracy against an answer key, overall and by subset, with 95% intervals."""
+    from umcqa.evaluation import evaluate
+    from umcqa.files import to_json, write_text
+    from umcqa.predictions import load_predictions, predict_from
+
+    if (scorer is None) == (predictions is None):
+        raise InputError("give either --scorer NAME or --predictions FILE")
+    questions = _load(data, split, limit, columns)
+    answers: Iterator[Prediction]
+    if scorer is not None:
+        scored = _scores(questions, _settings(scorer, matcher, spans), workers)
+        answers = (predict_from(one.id, one.scores) for one in scored)
+    else:
+        assert predictions is not None
+        answers = load_predictions(predictions)
+    result = evaluate(questions, answers, load_predictions(against) if against else None)
+    _warn_limit(limit)
+    if limit is not None:
+        result["limit"] = limit
+    if out is not None:
+        write_text(out, to_json({"schema": SCHEMA, **result}) + "\n")
+    if json:
+        return _print_json(result)
+    console = _console()
+    console.print(_accuracy_table(f"{data}: {scorer or predictions}", result))
+    if result["ties"]:
+        console.print(f"{result['ties']} ties at the top, broken by the order of the choices")
+    if result["unanswered"]:
+        console.print(f"{result['unanswered']} questions without an answer were left out")
+    if "compare" in result:
+        compare = result["compare"]
+        console.print(
+            f"right only in {predictions or scorer}: {compare['only_a']}, only in {against}: "
+            f"{compare['only_b']}, exact paired test p = {compare['p_value']:.3g}"
+        )
+
+
+def _accuracy_table(title: str, result: dict[str, Any]) -> Any:
+    table = _table(title, "", "n", "accuracy %", "95% interval")
+    for name, one in {"all": result, **result["subsets"]}.items():
+        table.add_row(name, str(one["n"]), _percent(one["accuracy"]), _interval(one))
+    return table
+
+
+@app.command("analyse")
+def analyse_command(
+    data: Data,
+    scorer: Annotated[list[str], typer.Option(help="A scorer; give it twice to compare two.")],
+    threshold: Annotated[
+        list[float] | None, typer.Option(help="Least score of a candidate, one for each scorer.")
+    ] = None,
+    max_candidates: Annotated[
+        list[int] | None, typer.Option(help="Most candidates, one for each scorer.")
+    ] = None,
+    matcher: MatcherName = None,
+    spans: Spans = None,
+    split: Split = None,
+    limit: Limit = None,
+    columns: Columns = None,
+    workers: Workers = 1,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for analysis.json, analysis.md and types.svg.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What the candidate sets hold, and accuracy by question type."""
+    from umcqa.analysis import analyse
+    from umcqa.config import default_selection
+
+    defaults = [default_selection(name) for name in scorer]
+    questions = _load(data, split, limit, columns)
+    result = analyse(
+        questions,
+        {name: _scores(questions, _settings(name, matcher, spans), workers) for name in scorer},
+        thresholds=_one_each("threshold", threshold, [one.threshold for one in defaults]),
+        max_candidates=_one_each("max-candidates", max_candidates, [one.max_candidates for one in defaults]),
+    )
+    _warn_limit(limit)
+    if limit is not None:
+        result["limit"] = limit
+    tables = [_candidates_table(result), *_only_in_tables(result), _types_table(result)]
+    if out is not None:
+        _write_analysis(result, tables, out)
+    if json:
+        return _print_json(result)
+    console = _console()
+    for table in tables:
+        console.print(table)
+    if out is not None:
+        console.print(f"wrote {out}/analysis.json, analysis.md and types.svg")
+
+
+def _one_each(flag: str, given: list[Any] | None, defaults: list[Any]) -> list[Any]:
+    """A value for each scorer: as given, one given for all, or the scorers' own."""
+    if not given:
+        return defaults
+    if len(given) == 1:
+        return given * len(defaults)
+    if len(given) != len(defaults):
+        raise InputError(f"--{flag} given {len(given)} times: give it once, or once a scorer")
+    return given
+
+
+def _candidates_table(result: dict[str, Any]) -> Any:
+    table = _table(
+        f"Candidate sets ({result['n']} questions)",
+        *("scorer", "t", "k", "mean size (A)", "answer included % (B)", "B/A", "empty"),
+    )
+    for name, one in result["candidates"].items():
+        numbers = (_percent(one["inclusion"]), _percent(one["random_pick"]), str(one["empty"]))
+        limits = (f"{one['threshold']:g}", str(one["max_candidates"]))
+        table.add_row(name, *limits, f"{one['mean_size']:.2f}", *numbers)
+    return table
+
+
+def _only_in_tables(result: dict[str, Any]) -> list[Any]:
+    if not result["only_in"]:
+        return []
+    table = _table("Answer only in one scorer's set", "scorer", "questions")
+    for name, n in result["only_in"].items():
+        table.add_row(name, str(n))
+    return [table]
+
+
+def _types_table(result: dict[str, Any]) -> Any:
+    scorers = result["types_by_scorer"]
+    table = _table("Accuracy by question type (%)", "type", "n", *scorers)
+    for kind, first in result["types"].items():
+        values = [_percent(types[kind]["accuracy"]) for types in scorers.values()]
+        table.add_row(kind, str(first["n"]), *values)
+    return table
+
+
+def _write_analysis(result: dict[str, Any], tables: list[Any], out: Path) -> None:
+    from umcqa.figures import draw_question_types
+    from umcqa.files import to_json, write_text
+
+    write_text(out / "analysis.json", to_json({"schema": SCHEMA, **result}) + "\n")
+    write_text(out / "analysis.md", "\n".join(map(_markdown, tables)))
+    draw_question_types(result["types_by_scorer"], out / "types.svg")
+
+
+def _markdown(table: Any) -> str:
+    """A Rich table as a Markdown one."""
+    columns = [list(column.cells) for column in table.columns]
+    lines = [
+        "| " + " | ".join(str(column.header) for column in table.columns) + " |",
+        "|" + "|".join("---" if n == 0 else "---:" for n in range(len(columns))) + "|",
+        *("| " + " | ".join(cells) + " |" for cells in zip(*columns, strict=True)),
+    ]
+    return f"**{table.title}**\n\n" + "\n".join(lines) + "\n"
+
+
+@app.command("run")
+def run_command(
+    config: Annotated[
+        str | None, typer.Option(help="A TOML file, or a shipped config such as mc500-window.")
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="As for score; the sample set if not given.")] = None,
+    out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("run"),
+    split: Split = None,
+    limit: Limit = None,
+    columns: Columns = None,
+    scorer: Annotated[str | None, typer.Option(help="As for score.")] = None,
+    matcher: MatcherName = None,
+    spans: Spans = None,
+    threshold: Annotated[float | None, typer.Option(help="As for select.")] = None,
+    max_candidates: Annotated[int | None, typer.Option(help="As for select.")] = None,
+    workers: Workers = 1,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    json: Json = False,
+) -> None:
+    """Load, score, select and evaluate into a folder; unchanged stages are not run again."""
+    from umcqa.config import RunConfig, load_config, override
+    from umcqa.pipeline import run
+
+    base = load_config(config) if config else RunConfig()
+    mapped = _parse_columns(columns) or None
+    settings = override(
+        base,
+        data=override(base.data, path=data, split=split, limit=limit, columns=mapped),
+        score=override(
+            base.score, scorer=scorer, matcher=matcher, spans=str(spans) if spans else None
+        ),
+        select=override(base.select, threshold=threshold, max_candidates=max_candidates),
+        seed=seed,
+    )
+    result = run(settings, out=out, workers=workers)
+    _warn_limit(settings.data.limit)
+    if json:
+        return _print_json(result)
+    _show_run(settings.data.path, out, result)
+
+
+def _show_run(name: str, out: Path, result: dict[str, Any]) -> None:
+    console = _console()
+    metrics = result["metrics"]
+    stages = _table("Stages", "stage", "seconds", "")
+    for stage, one in result["stages"].items():
+        stages.add_row(stage, f"{one['seconds']:.2f}", "unchanged" if one["reused"] else "done")
+    console.print(stages)
+    if "accuracy" in metrics:
+        console.print(_accuracy_table(f"Accuracy on {name}, without training", metrics))
+        console.print(_candidates_table({"n": metrics["n"], "candidates": metrics["candidates"]}))
+    else:
+        console.print(
+            f"{metrics['n']} questions without an answer key: {metrics['mean_size']:.2f} "
+            f"candidates a question, {metrics['empty']} without any."
+        )
+    _show_example(console, out)
+    console.print(f"Everything is in {out}: questions, scores, candidates and metrics.")
+
+
+def _show_example(console: Any, out: Path) -> None:
+    """One question with its scores and its best evidence, so that numbers get a face."""
+    from umcqa.data import load
+    from umcqa.pipeline import QUESTIONS, SCORES
+    from umcqa.predictions import load_scores
+    from umcqa.question import LETTERS
+    from umcqa.selection import rank
+
+    question = next(iter(load(out / QUESTIONS)))
+    scores = next(load_scores(out / SCORES))
+    best = rank(scores.scores)[0]
+    console.print(f"For example, {question.question}", markup=False, style="bold")
+    for i, choice in enumerate(question.choices):
+        mark = "▶" if i == best else " "
+        console.print(f" {mark} {LETTERS[i]} {scores.scores[i]:6.2f}  {choice}", markup=False)
+    for start, end in scores.evidence[best]:
+        words = " ".join(question.passage[start:end].split())
+        console.print(f"   because of “… {words} …”", style="dim", markup=False)
+    console.print()

@@ -1,0 +1,147 @@
+"""Settings of a run: defaults once, here; TOML files and flags only override them."""
+
+from __future__ import annotations
+
+import tomllib
+import types
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from umcqa.data import SAMPLE_NAME
+from umcqa.errors import InputError
+from umcqa.scoring.scores import ScorerOptions
+
+CONFIG_FOLDER = Path(__file__).parent / "configs"
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which questions."""
+
+    path: str = SAMPLE_NAME
+    split: str | None = None
+    limit: int | None = None
+    columns: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ScoreConfig:
+    """How choices are scored."""
+
+    scorer: str = "window"
+    matcher: str = ScorerOptions.matcher
+    spans: str | None = None
+
+
+@dataclass(frozen=True)
+class SelectConfig:
+    """Which choices are candidates; what is not set comes from the scorer's own config."""
+
+    threshold: float | None = None
+    max_candidates: int | None = None
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A whole run."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    score: ScoreConfig = field(default_factory=ScoreConfig)
+    select: SelectConfig = field(default_factory=SelectConfig)
+    seed: int = 0
+
+
+Config = TypeVar("Config", DataConfig, ScoreConfig, SelectConfig, RunConfig)
+
+
+def shipped_configs() -> list[str]:
+    """Names of the configs that ship with umcqa."""
+    return sorted(path.stem for path in CONFIG_FOLDER.glob("*.toml"))
+
+
+def load_config(name: str | Path) -> RunConfig:
+    """A config from a TOML file, or a shipped one by its name."""
+    path = Path(name)
+    if not path.exists() and (CONFIG_FOLDER / f"{name}.toml").exists():
+        path = CONFIG_FOLDER / f"{name}.toml"
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise InputError(
+            f"no such config: give a .toml file or one of {', '.join(shipped_configs())}", str(name)
+        ) from None
+    except ValueError as error:  # TOML syntax or encoding
+        raise InputError(f"not valid TOML ({error}): mend it", str(path)) from None
+    return parse_config(table, str(path))
+
+
+def parse_config(table: Mapping[str, Any], where: str = "config") -> RunConfig:
+    """A config from nested tables; unknown names and wrong types are errors."""
+    config = _build(RunConfig, table, where, "")
+    assert isinstance(config, RunConfig)
+    return config
+
+
+def _build(kind: type, table: Mapping[str, Any], where: str, prefix: str) -> Any:
+    hints = get_type_hints(kind)
+    valid = [one.name for one in fields(kind)]
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        name = prefix + key
+        if key not in valid:
+            raise InputError(f"unknown key {name!r}: the keys here are {', '.join(valid)}", where)
+        hint = hints[key]
+        if is_dataclass(hint) and isinstance(hint, type):
+            if not isinstance(value, Mapping):
+                raise InputError(f"{name!r} is a table: write [{name}]", where)
+            values[key] = _build(hint, value, where, f"{name}.")
+        else:
+            values[key] = _check_type(value, hint, name, where)
+    return kind(**values)
+
+
+def _check_type(value: Any, hint: Any, name: str, where: str) -> Any:
+    accepted = get_args(hint) if get_origin(hint) is types.UnionType else (hint,)
+    plain = tuple(get_origin(one) or one for one in accepted)
+    if float in plain and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, plain) or isinstance(value, bool):
+        wanted = " or ".join(one.__name__ for one in plain if one is not types.NoneType)
+        raise InputError(f"{name!r} must be {wanted}, not {value!r}", where)
+    return value
+
+
+def override(config: Config, **values: Any) -> Config:
+    """The config with those values that are given (not None)."""
+    return replace(config, **{name: value for name, value in values.items() if value is not None})
+
+
+def with_selection(config: RunConfig) -> RunConfig:
+    """The config with threshold and number of candidates filled in."""
+    defaults = default_selection(config.score.scorer)
+    return replace(
+        config, select=override(defaults, **asdict(config.select))
+    )
+
+
+def default_selection(scorer: str) -> SelectConfig:
+    """The candidates setting of a scorer, from the config that ships under its name."""
+    name = scorer if scorer in shipped_configs() else "window"
+    return load_config(name).select
+
+
+def to_toml(config: RunConfig) -> str:
+    """The config as TOML, as a run saves it; what is not set is left out."""
+    import tomli_w
+
+    return tomli_w.dumps(_without_none(asdict(config)))
+
+
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value
+        for key, value in table.items()
+        if value is not None
+    }

@@ -1,0 +1,153 @@
+"""Loading questions from any format, as a stream."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TypeAlias
+
+from umcqa.data import arrow, jsonfiles, mctest, race, tables
+from umcqa.data.records import canonical_split
+from umcqa.data.source import Located, Request
+from umcqa.errors import InputError
+from umcqa.question import Question
+
+Reader: TypeAlias = Callable[[Path, Request], Iterator[Located]]
+
+SAMPLE_NAME = "sample"
+SAMPLE_PATH = Path(__file__).parent.parent / "sample" / "stories.jsonl"
+
+# Readers of single files, by the end of the name. `.tsv` may also be MCTest: see `_file_reader`.
+FILE_READERS: Mapping[str, Reader] = {
+    ".jsonl": jsonfiles.read_jsonl,
+    ".ndjson": jsonfiles.read_jsonl,
+    ".json": jsonfiles.read_json,
+    ".csv": tables.read_csv,
+    ".tsv": tables.read_csv,
+    ".xlsx": tables.read_xlsx,
+    ".parquet": arrow.read_parquet,
+    ".tar.gz": race.read_archive,
+    ".tgz": race.read_archive,
+    ".tar": race.read_archive,
+}
+_SPLIT_FILE = re.compile(r"(?:.*[-_.])?(train|dev|test|validation|valid|val)(?:[-_.].*)?")
+
+
+class Questions:
+    """The questions of a data source: iterate over it as often as you like.
+
+    Each iteration reads the source anew, so memory does not grow with its size.
+    """
+
+    def __init__(
+        self, read: Callable[[], Iterator[Located]], name: str, split: str | None, limit: int | None
+    ) -> None:
+        self.name = name
+        self._read = read
+        self._split = split
+        self._limit = limit
+
+    def __iter__(self) -> Iterator[Question]:
+        return islice(self._checked(), self._limit)
+
+    def _checked(self) -> Iterator[Question]:
+        seen: set[int] = set()  # 64-bit hashes: a tenth of the memory of the ids themselves
+        splits: set[str] = set()
+        found = False
+        for where, question in self._read():
+            if question.split is not None:
+                splits.add(question.split)
+            if self._split is not None and question.split != self._split:
+                continue
+            key = hash(question.id)
+            if key in seen:
+                raise InputError(
+                    f"the id {question.id!r} is used twice: give each question its own", where
+                )
+            seen.add(key)
+            found = True
+            yield question
+        if not found and self._split is not None:
+            has = f"it has {', '.join(sorted(splits))}" if splits else "see `umcqa data`"
+            raise InputError(f"no split {self._split!r} in it: {has}", self.name)
+        if not found:
+            raise InputError("no questions in it: see docs/data.md for the formats", self.name)
+
+
+def load(
+    path: str | Path,
+    split: str | None = None,
+    *,
+    limit: int | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Questions:
+    """The questions of a file, folder, archive or hub data set, as a stream.
+
+    ``path`` is looked at to choose the reader; ``"sample"`` is the set that ships with umcqa and
+    ``"hub:owner/name"`` a data set of the Hugging Face hub. ``columns`` maps fields (``passage``,
+    ``question``, ``choices`` …) to the file's own names where they are not found by themselves.
+    """
+    request = Request(canonical_split(split) if split is not None else None, columns or {})
+    name = str(path)
+    if name.startswith("hub:"):
+        read = partial(arrow.read_hub, name.removeprefix("hub:"), request)
+    else:
+        place = Path(path)
+        if name == SAMPLE_NAME and not place.exists():
+            place = SAMPLE_PATH
+        read = partial(_reader(place), place, request)
+    return Questions(read, name, request.split, limit)
+
+
+def _reader(path: Path) -> Reader:
+    if not path.exists():
+        raise InputError("no such file or folder: check the path", str(path))
+    if not path.is_dir():
+        return _file_reader(path)
+    if race.is_race_folder(path):
+        return race.read_folder
+    if mctest.is_mctest_folder(path):
+        return mctest.read_folder
+    if arrow.is_saved_dataset(path):
+        return arrow.read_saved_dataset
+    if _split_files(path):
+        return _read_split_files
+    raise InputError(
+        "no questions found in this folder: give RACE, MCTest, a saved dataset, "
+        "or files such as train.jsonl",
+        str(path),
+    )
+
+
+def _file_reader(path: Path) -> Reader:
+    name = path.name.lower()
+    ending = next((ending for ending in FILE_READERS if name.endswith(ending)), None)
+    if ending is None:
+        raise InputError(
+            f"unknown kind of file: give one of {', '.join(FILE_READERS)}, or a folder", str(path)
+        )
+    if ending == ".tsv" and mctest.is_mctest_file(path):
+        return mctest.read_file
+    return FILE_READERS[ending]
+
+
+def _split_files(path: Path) -> list[tuple[str, Path]]:
+    """Data files of a folder with the split that each one's name gives."""
+    found = []
+    for file in sorted(path.iterdir()):
+        match = _SPLIT_FILE.fullmatch(file.stem.lower())
+        if match and any(file.name.lower().endswith(ending) for ending in FILE_READERS):
+            found.append((canonical_split(match[1]), file))
+    return found
+
+
+def _read_split_files(path: Path, request: Request) -> Iterator[Located]:
+    from dataclasses import replace
+
+    for split, file in _split_files(path):
+        if request.split in (None, split):
+            for where, question in _file_reader(file)(file, request):
+                yield where, question if question.split else replace(question, split=split)

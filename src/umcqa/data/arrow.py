@@ -1,0 +1,95 @@
+"""Questions in Parquet files, saved ``datasets`` folders and on the Hugging Face hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from umcqa.data.records import Fields, canonical_split, questions_of
+from umcqa.data.source import Located, Request
+from umcqa.errors import InputError
+
+_INSTALL = "install it with: pip install 'umcqa[hub]'"
+
+
+def is_saved_dataset(path: Path) -> bool:
+    """Whether ``Dataset.save_to_disk`` or ``DatasetDict.save_to_disk`` wrote the folder."""
+    return (path / "dataset_dict.json").exists() or (path / "dataset_info.json").exists()
+
+
+def read_parquet(path: Path, request: Request) -> Iterator[Located]:
+    """One Parquet file, a batch of rows at a time."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise InputError(f"reading Parquet needs pyarrow: {_INSTALL}", str(path)) from None
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            rows = (row for batch in file.iter_batches(1024) for row in batch.to_pylist())
+            yield from _read_rows(rows, str(path), path.stem, None, request)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"not a readable Parquet file ({error}): get it again", str(path)) from None
+
+
+def read_saved_dataset(path: Path, request: Request) -> Iterator[Located]:
+    """A folder written by ``save_to_disk``."""
+    datasets = _import_datasets(str(path))
+    try:
+        loaded = datasets.load_from_disk(str(path))
+    except Exception as error:  # whatever its JSON, Arrow and file layers raise
+        raise InputError(
+            f"not a readable datasets folder ({type(error).__name__}: {error}): save it again",
+            str(path),
+        ) from None
+    yield from _read_splits(loaded, str(path), path.name, request)
+
+
+def read_hub(name: str, request: Request) -> Iterator[Located]:
+    """A data set of the hub, streamed: ``owner/name`` or ``owner/name:config``.
+
+    A local folder in the hub's layout works as well, since ``datasets`` takes it the same way.
+    """
+    datasets = _import_datasets(f"hub:{name}")
+    repository, _, config = name.partition(":")
+    try:
+        loaded = datasets.load_dataset(repository, config or None, streaming=True)
+    except Exception as error:  # network, configuration and format errors of many libraries
+        raise InputError(
+            f"cannot load it ({type(error).__name__}: {error}): check the name, give a config as "
+            "hub:owner/name:config, or download it and give the folder",
+            f"hub:{name}",
+        ) from None
+    yield from _read_splits(loaded, f"hub:{name}", Path(repository).name, request)
+
+
+def _import_datasets(where: str) -> Any:
+    try:
+        import datasets
+    except ImportError:
+        raise InputError(f"this needs the datasets library: {_INSTALL}", where) from None
+    return datasets
+
+
+def _read_splits(loaded: Any, where: str, stem: str, request: Request) -> Iterator[Located]:
+    splits: Mapping[str | None, Any] = loaded if isinstance(loaded, dict) else {None: loaded}
+    for name, rows in splits.items():
+        split = canonical_split(name) if name is not None else None
+        if request.split in (None, split):
+            place = f"{where}/{name}" if name is not None else where
+            default = f"{stem}-{split}" if split is not None else stem
+            yield from _read_rows(rows, place, default, split, request)
+
+
+def _read_rows(
+    rows: Iterable[Mapping[str, Any]], where: str, stem: str, split: str | None, request: Request
+) -> Iterator[Located]:
+    fields: Fields | None = None
+    for number, row in enumerate(rows, 1):
+        fields = fields or Fields(list(row), request.columns, f"{where}:{number}")
+        try:
+            for question in questions_of(row, fields, f"{stem}-{number}", split):
+                yield f"{where}:{number}", question
+        except InputError as error:
+            raise InputError(str(error), f"{where}:{number}") from None

@@ -1,0 +1,148 @@
+"""Questions in JSON Lines and in JSON files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from umcqa.data.records import Fields, questions_of
+from umcqa.data.source import Located, Request
+from umcqa.data.textfiles import read_lines
+from umcqa.errors import InputError
+
+_LIST_NAMES = ("questions", "data", "examples", "rows")
+_CHUNK_CHARACTERS = 1 << 20
+
+
+def read_jsonl(path: Path, request: Request) -> Iterator[Located]:
+    """One JSON object a line; blank lines are passed over."""
+    records = (
+        (f"{path}:{number}", number, _parse(line, f"{path}:{number}"))
+        for number, line in read_lines(path)
+        if not line.isspace()
+    )
+    yield from _read_records(records, path, request)
+
+
+def read_json(path: Path, request: Request) -> Iterator[Located]:
+    """A list of objects, read one by one; or one object, a story or a wrapper around a list."""
+    text = "".join(line for _, line in read_lines(path)) if _starts_with(path, "{") else None
+    if text is not None:
+        records = _records_of_object(_parse(text, f"{path}:1"))
+    else:
+        records = _stream_list(path)
+    numbered = ((f"{path}:{number}", number, record) for number, record in enumerate(records, 1))
+    yield from _read_records(numbered, path, request)
+
+
+def _parse(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise InputError("nested too deeply: see docs/data.md for the format", where) from None
+    except ValueError as error:
+        raise InputError(f"not valid JSON ({error}): mend or remove it", where) from None
+
+
+def _read_records(
+    records: Iterator[tuple[str, int, Any]], path: Path, request: Request
+) -> Iterator[Located]:
+    known: dict[tuple[str, ...], Fields] = {}  # rows of a file mostly have the same names
+    for where, number, record in records:
+        if not isinstance(record, Mapping):
+            raise InputError(
+                "not a JSON object: write one object a question, see docs/data.md", where
+            )
+        names = tuple(record)
+        if names not in known:
+            known[names] = Fields(names, request.columns, where)
+        try:
+            for question in questions_of(record, known[names], f"{path.stem}-{number}"):
+                yield where, question
+        except InputError as error:
+            raise InputError(str(error), where) from None
+
+
+def _starts_with(path: Path, character: str) -> bool:
+    for _, line in read_lines(path):
+        if line.strip():
+            return line.lstrip().startswith(character)
+    raise InputError("the file is empty: give at least one question", str(path))
+
+
+def _records_of_object(document: Any) -> Iterator[Any]:
+    if isinstance(document, dict) and "passage" not in Fields(list(document), {}, "").single:
+        for name in _LIST_NAMES:
+            if isinstance(document.get(name), list):
+                yield from document[name]
+                return
+    yield document
+
+
+def _stream_list(path: Path) -> Iterator[Any]:
+    """The objects of a JSON list, without holding the list in memory."""
+    decoder = json.JSONDecoder()
+    lines = read_lines(path)
+    buffer, position, number, more = "", 0, 0, True
+    wanted = _CHUNK_CHARACTERS
+    opened = False
+    while True:
+        # An object may reach beyond what is read: then read on, twice as far each time.
+        chunk: list[str] = []
+        size = 0
+        while more and size < wanted:
+            line = next(lines, None)
+            if line is None:
+                more = False
+            else:
+                chunk.append(line[1])
+                size += len(line[1])
+        buffer, position = buffer[position:] + "".join(chunk), 0
+        while True:
+            position = _skip(buffer, position, " \t\r\n")
+            if position == len(buffer):
+                break
+            if not opened:
+                if buffer[position] != "[":
+                    raise InputError("not a JSON list or object: see docs/data.md", f"{path}:1")
+                opened, position = True, position + 1
+                continue
+            if buffer[position] == "]":
+                _check_nothing_follows(buffer[position + 1 :], lines, path)
+                return
+            start = position
+            if number and buffer[start] == ",":
+                start = _skip(buffer, start + 1, " \t\r\n")
+            elif number:
+                raise InputError("expected ',' or ']' after this entry", f"{path}:{number}")
+            try:
+                record, position = decoder.raw_decode(buffer, start)
+            except RecursionError:
+                raise InputError("nested too deeply", f"{path}:{number + 1}") from None
+            except ValueError as error:
+                if more:
+                    break
+                raise InputError(
+                    f"not valid JSON ({error}): mend or remove it", f"{path}:{number + 1}"
+                ) from None
+            number += 1
+            wanted = _CHUNK_CHARACTERS
+            yield record
+        if not more:
+            raise InputError(
+                "the list is not closed: the file is cut off, get it again", f"{path}:{number + 1}"
+            )
+        wanted *= 2
+
+
+def _skip(text: str, position: int, characters: str) -> int:
+    while position < len(text) and text[position] in characters:
+        position += 1
+    return position
+
+
+def _check_nothing_follows(rest: str, lines: Iterator[tuple[int, str]], path: Path) -> None:
+    if rest.strip() or any(line.strip() for _, line in lines):
+        raise InputError("text after the end of the list: remove it", str(path))

@@ -1,0 +1,20 @@
+"""What every reader takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from umcqa.question import Question
+
+# A question and where it stands ("file:row"), for errors found later, such as a repeated id.
+Located: TypeAlias = tuple[str, Question]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asks of a data source."""
+
+    split: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,79 @@
+"""The choice that scores or probabilities speak for, and the files that hold them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from umcqa.files import read_rows
+from umcqa.scoring.scores import Scores
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What was answered to a question, and whether another choice had the same score."""
+
+    id: str
+    answer: int
+    tied: bool
+
+
+def predict_from(id: str, scores: tuple[float, ...]) -> Prediction:
+    """The best choice, the first of equally good ones."""
+    best = max(scores)
+    return Prediction(id, scores.index(best), scores.count(best) > 1)
+
+
+def scores_to_row(scores: Scores) -> dict[str, Any]:
+    """A row of a scores file."""
+    return {
+        "id": scores.id,
+        "scores": list(scores.scores),
+        "evidence": [[list(place) for place in places] for places in scores.evidence],
+    }
+
+
+def scores_from_row(row: dict[str, Any]) -> Scores:
+    """A row of a scores file, read back."""
+    evidence = row.get("evidence") or [[] for _ in row["scores"]]
+    return Scores(
+        _id(row),
+        _numbers(row["scores"]),
+        tuple(tuple((int(start), int(end)) for start, end in places) for places in evidence),
+    )
+
+
+def load_scores(path: str | Path) -> Iterator[Scores]:
+    """The rows that `umcqa score` wrote, as a stream."""
+    return read_rows(path, scores_from_row)
+
+
+def load_predictions(path: str | Path) -> Iterator[Prediction]:
+    """Rows with ``probabilities``, ``scores`` or only an ``answer``, as a stream."""
+    return read_rows(path, _prediction)
+
+
+def _prediction(row: dict[str, Any]) -> Prediction:
+    numbers = row.get("probabilities", row.get("scores"))
+    if numbers is not None:
+        return predict_from(_id(row), _numbers(numbers))
+    answer = row["answer"]
+    if not isinstance(answer, int) or isinstance(answer, bool) or answer < 0:
+        raise ValueError("the answer is not a choice's index")
+    return Prediction(_id(row), answer, tied=False)
+
+
+def _id(row: dict[str, Any]) -> str:
+    if not isinstance(row["id"], str):
+        raise TypeError("the id is not a text")
+    return row["id"]
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    numbers = tuple(float(value) for value in values)
+    if not numbers or not all(map(math.isfinite, numbers)):
+        raise ValueError("the scores are not finite numbers")
+    return numbers

@@ -1,0 +1,119 @@
+"""Scoring every choice of every question with basic knowledge."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from umcqa.errors import InputError
+from umcqa.question import Question
+from umcqa.scoring import reader, window
+from umcqa.scoring.scores import Scorer, ScorerOptions, Scores
+
+SCORERS: Mapping[str, Scorer] = {
+    "window": Scorer(window.score_window, family="lexical"),
+    "window-distance": Scorer(window.score_window_distance, family="lexical"),
+    "window-release": Scorer(
+        window.score_window_release, family="lexical", survey=window.count_words_of_release
+    ),
+    "reader": Scorer(reader.score_reader, family="reader"),
+}
+ENTRY_POINTS = "umcqa.scorers"  # where other packages register a `Scorer`
+_BATCH_QUESTIONS = 256
+
+
+@cache
+def scorers() -> dict[str, Scorer]:
+    """All scorers by name: ours and those of installed packages."""
+    found = dict(SCORERS)
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name not in found:  # a package cannot replace a built-in scorer
+            loaded = point.load()
+            found[point.name] = loaded if isinstance(loaded, Scorer) else Scorer(loaded)
+    return found
+
+
+def find_scorer(name: str) -> Scorer:
+    """The scorer of that name."""
+    if name not in scorers():
+        raise InputError(f"unknown scorer {name!r}: the scorers are {', '.join(scorers())}")
+    return scorers()[name]
+
+
+def score(
+    questions: Iterable[Question],
+    scorer: str = "window",
+    *,
+    matcher: str = ScorerOptions.matcher,
+    spans: str | Path | Mapping[str, str] | None = None,
+    workers: int = 1,
+) -> Iterator[Scores]:
+    """Score every choice, as a stream in the order of the questions.
+
+    ``workers`` processes share the work; the result is the same with any number of them. Answers
+    are not looked at.
+    """
+    entry = find_scorer(scorer)
+    if workers < 1:
+        raise InputError(f"{workers} workers: give at least one")
+    if spans is not None and not isinstance(spans, Mapping):
+        spans = reader.load_spans(spans)
+    options = ScorerOptions(matcher=matcher, spans=spans)
+    if entry.survey is not None:
+        if iter(questions) is questions:  # can be read only once, so it must be kept
+            questions = list(questions)
+        options = replace(options, survey=entry.survey(questions))
+    return _score_batches(_batches(questions), entry, options, workers)
+
+
+def _batches(questions: Iterable[Question]) -> Iterator[list[Question]]:
+    """Batches of about the usual size that keep neighbours of one passage together."""
+    batch: list[Question] = []
+    for question in questions:
+        if len(batch) >= _BATCH_QUESTIONS and question.passage != batch[-1].passage:
+            yield batch
+            batch = []
+        batch.append(question)
+    if batch:
+        yield batch
+
+
+def _score_batches(
+    batches: Iterator[list[Question]], scorer: Scorer, options: ScorerOptions, workers: int
+) -> Iterator[Scores]:
+    if workers == 1:
+        for batch in batches:
+            yield from scorer.score(batch, options)
+        return
+    with ProcessPoolExecutor(workers, initializer=_start_worker, initargs=(scorer.score, options)) as pool:
+        # A bounded queue: the source is read no further than the workers are busy.
+        waiting: deque[Future[list[Scores]]] = deque()
+        for batch in batches:
+            waiting.append(pool.submit(_score_in_worker, batch))
+            if len(waiting) > 2 * workers:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
+
+
+# A worker process gets function and options once, when it starts: the options may hold the word
+# counts of a whole corpus.
+_worker: tuple[Callable[..., list[Scores]], ScorerOptions] | None = None
+
+
+def _start_worker(function: Callable[..., list[Scores]], options: ScorerOptions) -> None:
+    global _worker
+    _worker = (function, options)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def _score_in_worker(batch: list[Question]) -> list[Scores]:
+    assert _worker is not None  # set when the process started
+    function, options = _worker
+    return function(batch, options)

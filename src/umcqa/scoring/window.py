@@ -1,0 +1,162 @@
+"""The sliding window: which stretch of the passage shares most words with question and choice.
+
+``window`` is the paper's Algorithm 1, ``window-distance`` subtracts the word distance of Richardson
+et al. (2013), ``window-release`` is the setting of the paper's authors' published code.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from umcqa.question import Question
+from umcqa.scoring.scores import Range, Scores, ScorerOptions
+from umcqa.scoring.stopwords import STOP_WORDS
+from umcqa.words import token_places, tokens, word_places, words
+
+# Information contents are summed as whole multiples of 2**-48. Sums of whole numbers are exact
+# whatever their order, so windows that match the same words tie exactly, which sums of rounded
+# fractions would not; and a running total gives every window by one subtraction. A passage's total
+# stays below the number of distinct words matched, so int64 suffices for 32,767 of them.
+_ONE = 1 << 48
+
+Words = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage as numbers: each of its words by its place in the vocabulary."""
+
+    ids: Words  # (words,)
+    vocabulary: Mapping[str, int]
+    weights: Words  # (vocabulary,), IC(w) in units of 1 / _ONE
+    places: Sequence[Range]
+
+
+def _information(counts: Words) -> Words:
+    """IC(w) = log(1 + 1 / Count(w)), in units of 1 / _ONE."""
+    return np.rint(np.log1p(1.0 / counts) * _ONE).astype(np.int64)
+
+
+def _index(word_list: Sequence[str], places: Sequence[Range]) -> Passage:
+    vocabulary: dict[str, int] = {}
+    ids = np.array([vocabulary.setdefault(w, len(vocabulary)) for w in word_list], dtype=np.int64)
+    return Passage(ids, vocabulary, _information(np.bincount(ids)), places)
+
+
+# Questions of one passage come one after another, so a short memory is enough.
+@lru_cache(maxsize=16)
+def _passage(text: str) -> Passage:
+    return _index(words(text), word_places(text))
+
+
+@lru_cache(maxsize=16)
+def _passage_of_release(text: str) -> Passage:
+    return _index(tokens(text), token_places(text))
+
+
+def _best_window(passage: Passage, wanted: set[str], weights: Words) -> tuple[int, Range | None]:
+    """The largest sum of weights of ``wanted`` words in any |wanted| words in a row, and where.
+
+    The first of equally good windows counts; there is no place for a sum of zero.
+    """
+    known = [passage.vocabulary[word] for word in wanted if word in passage.vocabulary]
+    if not known:
+        return 0, None
+    by_id = np.zeros(len(weights), dtype=np.int64)
+    by_id[known] = weights[known]
+    total = np.empty(len(passage.ids) + 1, dtype=np.int64)
+    total[0] = 0
+    np.cumsum(by_id[passage.ids], out=total[1:])
+    size = min(len(wanted), len(passage.ids))
+    sums = total[size:] - total[:-size]
+    start = int(sums.argmax())
+    return int(sums[start]), (passage.places[start][0], passage.places[start + size - 1][1])
+
+
+def _word_sets(question: Question) -> list[set[str]]:
+    """For each choice, the set S of the words of question and choice."""
+    if question.is_cloze:
+        return [set(words(question.statement(choice))) for choice in question.choices]
+    asked = words(question.question)
+    return [{*asked, *words(choice)} for choice in question.choices]
+
+
+def _scores(question: Question, best: Sequence[tuple[int, Range | None]]) -> Scores:
+    return Scores(
+        question.id,
+        tuple(value / _ONE for value, _ in best),
+        tuple((place,) if place is not None else () for _, place in best),
+    )
+
+
+def score_window(batch: Sequence[Question], options: ScorerOptions) -> list[Scores]:
+    """Algorithm 1: the best window of |S| words, by the information content of the words in S."""
+    result = []
+    for question in batch:
+        passage = _passage(question.passage)
+        best = [_best_window(passage, wanted, passage.weights) for wanted in _word_sets(question)]
+        result.append(_scores(question, best))
+    return result
+
+
+def score_window_distance(batch: Sequence[Question], options: ScorerOptions) -> list[Scores]:
+    """Algorithm 1 less the distance between words of the question and words of the choice."""
+    result = []
+    for question, window in zip(batch, score_window(batch, options), strict=True):
+        passage = _passage(question.passage)
+        asked = set(words(question.question))
+        scores = tuple(
+            score - _distance(passage, asked, set(words(choice)))
+            for score, choice in zip(window.scores, question.choices, strict=True)
+        )
+        result.append(Scores(question.id, scores, window.evidence))
+    return result
+
+
+def _distance(passage: Passage, asked: set[str], answer: set[str]) -> float:
+    """The shortest way, in words, from a word of the question to one of the answer, over |P| - 1.
+
+    Stop words do not count, nor do words of the answer that the question has too; 1 if no word is
+    left on either side.
+    """
+    from_words = [i for w in asked - STOP_WORDS if (i := passage.vocabulary.get(w)) is not None]
+    to_words = [
+        i for w in answer - asked - STOP_WORDS if (i := passage.vocabulary.get(w)) is not None
+    ]
+    if not from_words or not to_words:
+        return 1.0
+    starts = np.flatnonzero(np.isin(passage.ids, from_words))
+    ends = np.flatnonzero(np.isin(passage.ids, to_words))
+    after = np.searchsorted(ends, starts)
+    to_next = np.abs(ends[np.minimum(after, len(ends) - 1)] - starts)
+    to_last = np.abs(ends[np.maximum(after - 1, 0)] - starts)
+    return float(min(to_next.min(), to_last.min())) / (len(passage.ids) - 1)
+
+
+def count_words_of_release(questions: Iterable[Question]) -> dict[str | None, Counter[str]]:
+    """Words of each split, every passage counted once for each of its questions."""
+    counts: dict[str | None, Counter[str]] = {}
+    for question in questions:
+        counts.setdefault(question.split, Counter()).update(tokens(question.passage))
+    return counts
+
+
+def score_window_release(batch: Sequence[Question], options: ScorerOptions) -> list[Scores]:
+    """As the authors' code does: case and punctuation kept, words counted over the whole split."""
+    result = []
+    for question in batch:
+        passage = _passage_of_release(question.passage)
+        counts = options.survey[question.split]
+        weights = _information(np.array([counts[word] for word in passage.vocabulary]))
+        best = [
+            _best_window(passage, set(tokens(question.statement(choice))), weights)
+            for choice in question.choices
+        ]
+        result.append(_scores(question, best))
+    return result
