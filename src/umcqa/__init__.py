@@ -35,7 +35,7 @@ _HOMES = {
     "score": "umcqa.scoring",
     "select": "umcqa.selection",
 }
-__all__ = list(_HOMES)  # noqa: PLE0604 - a list of texts
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -55,7 +55,9 @@ MatcherName = Annotated[
 ]
 Spans = Annotated[Path | None, typer.Option(help="A reader's spans: a JSON object {id: span}.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes that share the work.")]
-Seed = Annotated[int, typer.Option(help="For scorers that draw at random (the built-in ones do not).")]
+Seed = Annotated[
+    int, typer.Option(help="For scorers that draw at random (the built-in ones do not).")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 
@@ -97,35 +99,11 @@ def _print_json(result: dict[str, Any]) -> None:
     print(to_json({"schema": SCHEMA, **result}))
 
 
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(highlight=False)
-
-
-def _table(title: str, *columns: str) -> Any:
-    """A plain table: the first column to the left, the others, numbers, to the right."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
-    return table
-
-
-def _percent(value: float) -> str:
-    return f"{value:.1f}"
-
-
-def _interval(result: dict[str, Any]) -> str:
-    low, high = result["ci95"]
-    return f"{low:.1f}–{high:.1f}"
-
-
 def _warn_limit(limit: int | None) -> None:
     if limit is not None:
-        print(f"note: only the first {limit} questions; do not report these numbers", file=sys.stderr)
+        print(
+            f"note: only the first {limit} questions; do not report these numbers", file=sys.stderr
+        )
 
 
 def _parse_columns(columns: str | None) -> dict[str, str]:
@@ -179,13 +157,16 @@ def _common(
 @app.command("data")
 def data_command(
     data: Annotated[str, typer.Argument(help="A file, folder, archive, hub:owner/name or sample.")],
-    convert: Annotated[Path | None, typer.Option(help="Also write all of it as JSON Lines.")] = None,
+    convert: Annotated[
+        Path | None, typer.Option(help="Also write all of it as JSON Lines.")
+    ] = None,
     split: Split = None,
     limit: Limit = None,
     columns: Columns = None,
     json: Json = False,
 ) -> None:
     """Count questions by split and subset; convert any format to JSON Lines."""
+    from umcqa.display import show_data
     from umcqa.files import write_questions
     from umcqa.progress import track
     from umcqa.summary import summarise
@@ -196,19 +177,9 @@ def data_command(
         write_questions(convert, track(questions, "writing"))
         report["out"] = str(convert)
     if json:
-        return _print_json(report)
-    console = _console()
-    table = _table(data, "split", "questions", "passages", "words a passage", "choices", "answers")
-    for name, one in report["splits"].items():
-        positions = "  ".join(f"{k} {v}" for k, v in one["answer_positions"].items()) or "none"
-        choices = " ".join(one["choices"])
-        mean = f"{one['mean_words']['passage']:.0f}"
-        table.add_row(name, str(one["n"]), str(one["passages"]), mean, choices, positions)
-        for subset, n in one["subsets"].items():
-            table.add_row(f"  {subset}", str(n), style="dim")
-    console.print(table)
-    if convert is not None:
-        console.print(f"wrote {convert}")
+        _print_json(report)
+    else:
+        show_data(data, report)
 
 
 @app.command("score")
@@ -236,8 +207,9 @@ def score_command(
     config = {**asdict(settings), "split": split, "limit": limit, "seed": seed}
     write_manifest(out, "score", config=config, n=n, fingerprint=str(questions), sha256=sha256)
     if json:
-        return _print_json({"n": n, "out": str(out)})
-    _console().print(f"scored {n} questions by {scorer}: {out}")
+        _print_json({"n": n, "out": str(out)})
+    else:
+        print(f"scored {n} questions by {scorer}: {out}")
 
 
 @app.command("select")
@@ -276,19 +248,21 @@ def select_command(
         **result,
     )
     if json:
-        return _print_json({**result, "out": str(out)})
-    _console().print(
-        f"selected from {n} questions (score ≥ {settings['threshold']:g}, at most "
-        f"{settings['max_candidates']}): {summary.mean_size:.2f} candidates a question, "
-        f"{summary.empty} without any: {out}"
-    )
+        _print_json({**result, "out": str(out)})
+    else:
+        print(
+            f"selected from {n} questions (score ≥ {settings['threshold']:g}, at most "
+            f"{settings['max_candidates']}): {summary.mean_size:.2f} candidates a question, "
+            f"{summary.empty} without any: {out}"
+        )
 
 
 @app.command("evaluate")
 def evaluate_command(
     data: Data,
     scorer: Annotated[
-        str | None, typer.Option(help="Score now by window, window-distance, window-release, reader.")
+        str | None,
+        typer.Option(help="Score now by window, window-distance, window-release, reader."),
     ] = None,
     predictions: Annotated[
         Path | None, typer.Option(help="Or: a file of predictions or scores (.jsonl).")
@@ -307,6 +281,7 @@ def evaluate_command(
     json: Json = False,
 ) -> None:
     """Accuracy against an answer key, overall and by subset, with 95% intervals."""
+    from umcqa.display import show_evaluation
     from umcqa.evaluation import evaluate
     from umcqa.files import to_json, write_text
     from umcqa.predictions import load_predictions, predict_from
@@ -328,26 +303,9 @@ def evaluate_command(
     if out is not None:
         write_text(out, to_json({"schema": SCHEMA, **result}) + "\n")
     if json:
-        return _print_json(result)
-    console = _console()
-    console.print(_accuracy_table(f"{data}: {scorer or predictions}", result))
-    if result["ties"]:
-        console.print(f"{result['ties']} ties at the top, broken by the order of the choices")
-    if result["unanswered"]:
-        console.print(f"{result['unanswered']} questions without an answer were left out")
-    if "compare" in result:
-        compare = result["compare"]
-        console.print(
-            f"right only in {predictions or scorer}: {compare['only_a']}, only in {against}: "
-            f"{compare['only_b']}, exact paired test p = {compare['p_value']:.3g}"
-        )
-
-
-def _accuracy_table(title: str, result: dict[str, Any]) -> Any:
-    table = _table(title, "", "n", "accuracy %", "95% interval")
-    for name, one in {"all": result, **result["subsets"]}.items():
-        table.add_row(name, str(one["n"]), _percent(one["accuracy"]), _interval(one))
-    return table
+        _print_json(result)
+    else:
+        show_evaluation(f"{data}: {scorer or predictions}", result)
 
 
 @app.command("analyse")
@@ -375,6 +333,7 @@ def analyse_command(
     """What the candidate sets hold, and accuracy by question type."""
     from umcqa.analysis import analyse
     from umcqa.config import default_selection
+    from umcqa.display import analysis_tables, console, to_markdown
 
     defaults = [default_selection(name) for name in scorer]
     questions = _load(data, split, limit, columns)
@@ -382,21 +341,20 @@ def analyse_command(
         questions,
         {name: _scores(questions, _settings(name, matcher, spans), workers) for name in scorer},
         thresholds=_one_each("threshold", threshold, [one.threshold for one in defaults]),
-        max_candidates=_one_each("max-candidates", max_candidates, [one.max_candidates for one in defaults]),
+        max_candidates=_one_each(
+            "max-candidates", max_candidates, [one.max_candidates for one in defaults]
+        ),
     )
     _warn_limit(limit)
     if limit is not None:
         result["limit"] = limit
-    tables = [_candidates_table(result), *_only_in_tables(result), _types_table(result)]
+    tables = analysis_tables(result)
     if out is not None:
-        _write_analysis(result, tables, out)
+        _write_analysis(result, map(to_markdown, tables), out)
     if json:
-        return _print_json(result)
-    console = _console()
-    for table in tables:
-        console.print(table)
-    if out is not None:
-        console.print(f"wrote {out}/analysis.json, analysis.md and types.svg")
+        _print_json(result)
+    else:
+        console().print(*tables)
 
 
 def _one_each(flag: str, given: list[Any] | None, defaults: list[Any]) -> list[Any]:
@@ -410,54 +368,13 @@ def _one_each(flag: str, given: list[Any] | None, defaults: list[Any]) -> list[A
     return given
 
 
-def _candidates_table(result: dict[str, Any]) -> Any:
-    table = _table(
-        f"Candidate sets ({result['n']} questions)",
-        *("scorer", "t", "k", "mean size (A)", "answer included % (B)", "B/A", "empty"),
-    )
-    for name, one in result["candidates"].items():
-        numbers = (_percent(one["inclusion"]), _percent(one["random_pick"]), str(one["empty"]))
-        limits = (f"{one['threshold']:g}", str(one["max_candidates"]))
-        table.add_row(name, *limits, f"{one['mean_size']:.2f}", *numbers)
-    return table
-
-
-def _only_in_tables(result: dict[str, Any]) -> list[Any]:
-    if not result["only_in"]:
-        return []
-    table = _table("Answer only in one scorer's set", "scorer", "questions")
-    for name, n in result["only_in"].items():
-        table.add_row(name, str(n))
-    return [table]
-
-
-def _types_table(result: dict[str, Any]) -> Any:
-    scorers = result["types_by_scorer"]
-    table = _table("Accuracy by question type (%)", "type", "n", *scorers)
-    for kind, first in result["types"].items():
-        values = [_percent(types[kind]["accuracy"]) for types in scorers.values()]
-        table.add_row(kind, str(first["n"]), *values)
-    return table
-
-
-def _write_analysis(result: dict[str, Any], tables: list[Any], out: Path) -> None:
+def _write_analysis(result: dict[str, Any], tables: Iterable[str], out: Path) -> None:
     from umcqa.figures import draw_question_types
     from umcqa.files import to_json, write_text
 
     write_text(out / "analysis.json", to_json({"schema": SCHEMA, **result}) + "\n")
-    write_text(out / "analysis.md", "\n".join(map(_markdown, tables)))
+    write_text(out / "analysis.md", "\n".join(tables))
     draw_question_types(result["types_by_scorer"], out / "types.svg")
-
-
-def _markdown(table: Any) -> str:
-    """A Rich table as a Markdown one."""
-    columns = [list(column.cells) for column in table.columns]
-    lines = [
-        "| " + " | ".join(str(column.header) for column in table.columns) + " |",
-        "|" + "|".join("---" if n == 0 else "---:" for n in range(len(columns))) + "|",
-        *("| " + " | ".join(cells) + " |" for cells in zip(*columns, strict=True)),
-    ]
-    return f"**{table.title}**\n\n" + "\n".join(lines) + "\n"
 
 
 @app.command("run")
@@ -465,7 +382,9 @@ def run_command(
     config: Annotated[
         str | None, typer.Option(help="A TOML file, or a shipped config such as mc500-window.")
     ] = None,
-    data: Annotated[str | None, typer.Option(help="As for score; the sample set if not given.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="As for score; the sample set if not given.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("run"),
     split: Split = None,
     limit: Limit = None,
@@ -481,7 +400,8 @@ def run_command(
 ) -> None:
     """Load, score, select and evaluate into a folder; unchanged stages are not run again."""
     from umcqa.config import RunConfig, load_config, override
-    from umcqa.pipeline import run
+    from umcqa.display import first_example, show_run
+    from umcqa.pipeline import QUESTIONS, SCORES, run
 
     base = load_config(config) if config else RunConfig()
     mapped = _parse_columns(columns) or None
@@ -497,45 +417,7 @@ def run_command(
     result = run(settings, out=out, workers=workers)
     _warn_limit(settings.data.limit)
     if json:
-        return _print_json(result)
-    _show_run(settings.data.path, out, result)
-
-
-def _show_run(name: str, out: Path, result: dict[str, Any]) -> None:
-    console = _console()
-    metrics = result["metrics"]
-    stages = _table("Stages", "stage", "seconds", "")
-    for stage, one in result["stages"].items():
-        stages.add_row(stage, f"{one['seconds']:.2f}", "unchanged" if one["reused"] else "done")
-    console.print(stages)
-    if "accuracy" in metrics:
-        console.print(_accuracy_table(f"Accuracy on {name}, without training", metrics))
-        console.print(_candidates_table({"n": metrics["n"], "candidates": metrics["candidates"]}))
+        _print_json(result)
     else:
-        console.print(
-            f"{metrics['n']} questions without an answer key: {metrics['mean_size']:.2f} "
-            f"candidates a question, {metrics['empty']} without any."
-        )
-    _show_example(console, out)
-    console.print(f"Everything is in {out}: questions, scores, candidates and metrics.")
-
-
-def _show_example(console: Any, out: Path) -> None:
-    """One question with its scores and its best evidence, so that numbers get a face."""
-    from umcqa.data import load
-    from umcqa.pipeline import QUESTIONS, SCORES
-    from umcqa.predictions import load_scores
-    from umcqa.question import LETTERS
-    from umcqa.selection import rank
-
-    question = next(iter(load(out / QUESTIONS)))
-    scores = next(load_scores(out / SCORES))
-    best = rank(scores.scores)[0]
-    console.print(f"For example, {question.question}", markup=False, style="bold")
-    for i, choice in enumerate(question.choices):
-        mark = "▶" if i == best else " "
-        console.print(f" {mark} {LETTERS[i]} {scores.scores[i]:6.2f}  {choice}", markup=False)
-    for start, end in scores.evidence[best]:
-        words = " ".join(question.passage[start:end].split())
-        console.print(f"   because of “… {words} …”", style="dim", markup=False)
-    console.print()
+        show_run(settings.data.path, result, first_example(out / QUESTIONS, out / SCORES))
+        print(f"Everything is in {out}: questions, scores, candidates and metrics.")

@@ -121,9 +121,7 @@ def override(config: Config, **values: Any) -> Config:
 def with_selection(config: RunConfig) -> RunConfig:
     """The config with threshold and number of candidates filled in."""
     defaults = default_selection(config.score.scorer)
-    return replace(
-        config, select=override(defaults, **asdict(config.select))
-    )
+    return replace(config, select=override(defaults, **asdict(config.select)))
 
 
 def default_selection(scorer: str) -> SelectConfig:

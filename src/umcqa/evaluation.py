@@ -29,7 +29,8 @@ def paired_p_value(only_a: int, only_b: int) -> float:
     n, few = only_a + only_b, min(only_a, only_b)
     # Whole numbers, so that nothing underflows however many questions there are.
     tail = sum(math.comb(n, i) for i in range(few + 1))
-    return min(1.0, 2 * tail / 2**n)
+    p_value: float = 2 * tail / 2**n
+    return min(1.0, p_value)
 
 
 def accuracy_of(right: int, n: int) -> dict[str, Any]:
@@ -81,9 +82,7 @@ def evaluate(
         **accuracy_of(right[None], n[None]),
         "ties": ties,
         "unanswered": unanswered,
-        "subsets": {
-            name: accuracy_of(right[name], n[name]) for name in sorted(filter(None, n))
-        },
+        "subsets": {name: accuracy_of(right[name], n[name]) for name in sorted(filter(None, n))},
     }
     if theirs is not None:
         p_value = paired_p_value(only_a, only_b)
@@ -103,5 +102,3 @@ def _find(predictions: Mapping[str, Prediction], question: Question) -> Predicti
             f"{prediction.answer}: predict the same data"
         )
     return prediction
-
-

@@ -19,7 +19,9 @@ def draw_question_types(types_by_scorer: Mapping[str, Mapping[str, Any]], path: 
     """Bars of accuracy by question type, a colour a scorer, with 95% intervals."""
     file_format = Path(path).suffix.lstrip(".").lower()
     if file_format not in _FORMATS:
-        raise InputError(f"unknown kind of figure: end the name in .{', .'.join(_FORMATS)}", str(path))
+        raise InputError(
+            f"unknown kind of figure: end the name in .{', .'.join(_FORMATS)}", str(path)
+        )
     # The figure is drawn without pyplot, which would look for a screen.
     import matplotlib
     from matplotlib.figure import Figure
@@ -33,7 +35,9 @@ def draw_question_types(types_by_scorer: Mapping[str, Mapping[str, Any]], path: 
             values = [types[kind]["accuracy"] for kind in kinds]
             low = [types[kind]["accuracy"] - types[kind]["ci95"][0] for kind in kinds]
             high = [types[kind]["ci95"][1] - types[kind]["accuracy"] for kind in kinds]
-            places = [i + (number - (len(types_by_scorer) - 1) / 2) * width for i in range(len(kinds))]
+            places = [
+                i + (number - (len(types_by_scorer) - 1) / 2) * width for i in range(len(kinds))
+            ]
             bars = axes.bar(places, values, width * 0.9, label=scorer, color=COLOURS[number])
             axes.bar_label(bars, fmt="%.0f", label_type="center", color="white", fontsize=8)
             axes.errorbar(places, values, [low, high], fmt="none", ecolor="#444444", elinewidth=1)

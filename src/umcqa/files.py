@@ -27,20 +27,23 @@ def atomic_writer(path: str | Path) -> Iterator[IO[bytes]]:
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
-        raise InputError(f"cannot write there ({error.strerror}): choose another --out", str(path)) from None
+        raise InputError(
+            f"cannot write there ({error.strerror}): choose another --out", str(path)
+        ) from None
+    temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp makes files that only the owner can read
-        os.replace(temporary, path)
+        temporary.chmod(0o666 & ~_umask())  # mkstemp makes files for the owner only
+        temporary.replace(path)
     except IsADirectoryError:
         raise InputError("is a folder: give --out a file name", str(path)) from None
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _umask() -> int:

@@ -111,9 +111,7 @@ class _Run:
 
     def _load(self, path: Path) -> dict[str, Any]:
         data = self.config.data
-        questions = Fingerprint(
-            load(data.path, data.split, limit=data.limit, columns=data.columns)
-        )
+        questions = Fingerprint(load(data.path, data.split, limit=data.limit, columns=data.columns))
         write_questions(path, track(questions, "loading"))
         return {"config": asdict(data), "n": questions.n, "fingerprint": str(questions)}
 

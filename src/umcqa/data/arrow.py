@@ -30,7 +30,9 @@ def read_parquet(path: Path, request: Request) -> Iterator[Located]:
             rows = (row for batch in file.iter_batches(1024) for row in batch.to_pylist())
             yield from _read_rows(rows, str(path), path.stem, None, request)
     except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"not a readable Parquet file ({error}): get it again", str(path)) from None
+        raise InputError(
+            f"not a readable Parquet file ({error}): get it again", str(path)
+        ) from None
 
 
 def read_saved_dataset(path: Path, request: Request) -> Iterator[Located]:

@@ -77,7 +77,9 @@ def _question(cells: list[str], index: int, letter: str | None, split: str | Non
     at = 3 + index * (1 + CHOICES)
     kind, colon, text = cells[at].partition(":")
     if not colon or kind not in ("one", "multiple"):
-        raise InputError(f"question {index + 1} does not start with 'one:' or 'multiple:': get it again")
+        raise InputError(
+            f"question {index + 1} does not start with 'one:' or 'multiple:': get it again"
+        )
     return Question(
         id=f"{cells[0]}-{index}",
         passage=_unescape(cells[2]),

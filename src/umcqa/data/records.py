@@ -206,16 +206,19 @@ def _split_choices(value: str) -> list[Any]:
 
 def _answer(value: Any, choices: Sequence[str], labels: Sequence[str]) -> int | None:
     """An answer given as a letter, as its column's label or number, or as the choice's text."""
-    if isinstance(value, int) and not isinstance(value, bool) and str(value) not in labels:
-        return value  # out of range: the question itself says so
+    if isinstance(value, int) and not isinstance(value, bool):
+        if labels[:1] == ["0"] or str(value) not in labels:
+            return value  # an index; the question itself says if it is out of range
     text = _text(value).strip()
     if not text:
         return None
     label = text.lower().strip(".)( ")
+    by_text = [i for i, choice in enumerate(choices) if choice.strip() == text]
     by_label = labels.index(label) if label in labels else None
     if by_label is None and len(label) == 1 and label.upper() in LETTERS:
-        by_label = LETTERS.index(label.upper())
-    by_text = [i for i, choice in enumerate(choices) if choice.strip() == text]
+        letter = LETTERS.index(label.upper())
+        if letter < len(choices) or not by_text:  # a letter beyond the choices may be a text
+            by_label = letter
     if by_label is not None and label.isdigit() and by_text and by_label not in by_text:
         raise InputError(
             f"answer {text!r} is both a number and another choice's text: write the letter instead"

@@ -49,8 +49,7 @@ def read_xlsx(path: Path, request: Request) -> Iterator[Located]:
         # openpyxl meets a damaged file with whatever its zip, XML and value parsers raise.
         try:
             book = load_workbook(path, read_only=True, data_only=True)
-            for number, row in enumerate(book.worksheets[0].iter_rows(values_only=True), 1):
-                yield number, row
+            yield from enumerate(book.worksheets[0].iter_rows(values_only=True), 1)
             book.close()
         except InputError:
             raise

@@ -28,7 +28,9 @@ def decode(data: bytes, where: str) -> str:
             f"not UTF-8 (byte 0x{data[error.start]:02x}): save the file as UTF-8", where
         ) from None
     if "\0" in text:
-        raise InputError("holds a NUL character: remove it, or check that this is a text file", where)
+        raise InputError(
+            "holds a NUL character: remove it, or check that this is a text file", where
+        )
     return text
 
 

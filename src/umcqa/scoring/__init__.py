@@ -91,7 +91,9 @@ def _score_batches(
         for batch in batches:
             yield from scorer.score(batch, options)
         return
-    with ProcessPoolExecutor(workers, initializer=_start_worker, initargs=(scorer.score, options)) as pool:
+    with ProcessPoolExecutor(
+        workers, initializer=_start_worker, initargs=(scorer.score, options)
+    ) as pool:
         # A bounded queue: the source is read no further than the workers are busy.
         waiting: deque[Future[list[Scores]]] = deque()
         for batch in batches:

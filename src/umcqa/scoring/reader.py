@@ -12,7 +12,7 @@ from umcqa.data.textfiles import read_lines
 from umcqa.errors import InputError
 from umcqa.question import Question
 from umcqa.scoring.matchers import find_matcher
-from umcqa.scoring.scores import Range, Scores, ScorerOptions
+from umcqa.scoring.scores import Range, ScorerOptions, Scores
 
 _RACE_KEY = re.compile(r"(train|dev|test)-(middle|high)(\d+)-(\d+)")
 _MC500_KEY = re.compile(r"(train|dev|test)-(?:one|multiple)-(\d+)")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from umcqa.question import Question
-from umcqa.scoring.scores import Range, Scores, ScorerOptions
+from umcqa.scoring.scores import Range, ScorerOptions, Scores
 from umcqa.scoring.stopwords import STOP_WORDS
 from umcqa.words import token_places, tokens, word_places, words
 
@@ -40,7 +40,8 @@ class Passage:
 
 def _information(counts: Words) -> Words:
     """IC(w) = log(1 + 1 / Count(w)), in units of 1 / _ONE."""
-    return np.rint(np.log1p(1.0 / counts) * _ONE).astype(np.int64)
+    information: Words = np.rint(np.log1p(1.0 / counts) * _ONE).astype(np.int64)
+    return information
 
 
 def _index(word_list: Sequence[str], places: Sequence[Range]) -> Passage:
