@@ -1,4 +1,4 @@
-"""The paper's Algorithm 1 and difflib's Gestalt ratio, word for word, to measure and test against."""
+"""The paper's Algorithm 1 and the Gestalt ratio, word for word, to measure and test against."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def literal_window(
     count = Counter(words)
     scores = []
     for choice in choices:
-        text = re.sub("_+", lambda _: choice, question) if "_" in question else f"{question} {choice}"
+        # Only blanks are replaced, so that nothing in a choice is taken as a pattern.
+        text = choice.join(re.split("_+", question)) if "_" in question else f"{question} {choice}"
         wanted = set(literal_words(text))
         best = 0.0
         for start in range(len(words)):
@@ -43,6 +44,6 @@ def literal_window(
 
 
 def literal_gestalt(span: str, choice: str) -> float:
-    """difflib's ratio of the lower-cased texts, without its shortcut for long ones."""
+    """The standard library's ratio of the lower-cased texts, without its shortcut for long ones."""
     matcher = difflib.SequenceMatcher(None, span.lower(), choice.lower(), autojunk=False)
     return 100.0 * matcher.ratio()

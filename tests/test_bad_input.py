@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openpyxl import Workbook
-from test_data import CSV, MCTEST_ROW, RACE_FILE, ROW, read, write, write_race_tar
 
+from test_data import CSV, MCTEST_ROW, RACE_FILE, ROW, read, write, write_race_tar
 from umcqa.cli import main
 from umcqa.errors import InputError
 
@@ -42,11 +42,19 @@ BAD_FILES: dict[str, tuple[str, str | bytes, str]] = {
     "inner questions": ("q.jsonl", '{"passage":"p","questions":[1]}', "must list objects"),
     "empty file": ("q.jsonl", "", "q.jsonl: no questions in it"),
     "wrong encoding": ("q.jsonl", jsonl().encode() + b"\xff\n", "q.jsonl:3: not UTF-8 (byte 0xff)"),
-    "BOM": ("q.jsonl", b"\xef\xbb\xbf" + jsonl().encode(), "q.jsonl:1: starts with a UTF-8 byte-order"),
+    "BOM": (
+        "q.jsonl",
+        b"\xef\xbb\xbf" + jsonl().encode(),
+        "q.jsonl:1: starts with a UTF-8 byte-order",
+    ),
     "UTF-16": ("q.csv", "passage".encode("utf-16"), "q.csv:1: starts with a UTF-16 byte-order"),
     "NUL": ("q.jsonl", jsonl() + "\0", "q.jsonl:3: holds a NUL"),
     "escaped NUL": ("q.jsonl", jsonl(passage="a\0"), "q.jsonl:2: the passage holds a NUL"),
-    "surrogate": ("q.jsonl", jsonl(passage="a\ud800"), "q.jsonl:2: the passage holds a NUL or a lone"),
+    "surrogate": (
+        "q.jsonl",
+        jsonl(passage="a\ud800"),
+        "q.jsonl:2: the passage holds a NUL or a lone",
+    ),
     "no choices": ("q.jsonl", jsonl(choices=[]), "q.jsonl:2: 0 choices: give 2 to 26"),
     "choices missing": ("q.jsonl", without("choices"), "q.jsonl:1: no choices"),
     "one choice": ("q.jsonl", jsonl(choices=["x"], answer=0), "q.jsonl:2: 1 choice: give 2"),
@@ -67,15 +75,35 @@ BAD_FILES: dict[str, tuple[str, str | bytes, str]] = {
     "missing column": ("q.csv", "passage,A,B\nP,x,y\n", "q.csv:1: no column for question"),
     "no choice column": ("q.csv", "passage,question,A\nP,Q,x\n", "q.csv:1: no column for choices"),
     "unclosed quote": ("q.csv", CSV + '4,"P', "q.csv:6: not valid CSV"),
-    "too many cells": ("q.csv", "passage,question,A,B\nP,Q,x,y,z\n", "q.csv:2: 5 cells but 4 columns"),
-    "no first passage": ("q.csv", "passage,question,A,B\n,Q,x,y\n", "q.csv:2: the passage is empty"),
-    "gap in the choices": ("q.csv", "passage,question,A,B,C\nP,Q,x,,y\n", "q.csv:2: column 'B' is blank"),
+    "too many cells": (
+        "q.csv",
+        "passage,question,A,B\nP,Q,x,y,z\n",
+        "q.csv:2: 5 cells but 4 columns",
+    ),
+    "no first passage": (
+        "q.csv",
+        "passage,question,A,B\n,Q,x,y\n",
+        "q.csv:2: the passage is empty",
+    ),
+    "gap in the choices": (
+        "q.csv",
+        "passage,question,A,B,C\nP,Q,x,,y\n",
+        "q.csv:2: column 'B' is blank",
+    ),
     "header only": ("q.csv", "passage,question,A,B\n", "q.csv: no questions in it"),
     "blank table": ("q.csv", "\n\n", "q.csv: the file is empty"),
     "not a spreadsheet": ("q.xlsx", b"PK\x03\x04 no", "q.xlsx: not a readable .xlsx file"),
     "not Parquet": ("q.parquet", b"PAR1 no", "q.parquet: not a readable Parquet file"),
-    "MCTest cut off": ("mc500.dev.tsv", MCTEST_ROW[:200], "mc500.dev.tsv:1: 19 columns instead of 23"),
-    "MCTest kind": ("mc500.dev.tsv", MCTEST_ROW.replace("one:", "1:"), "mc500.dev.tsv:1: question 1"),
+    "MCTest cut off": (
+        "mc500.dev.tsv",
+        MCTEST_ROW[:200],
+        "mc500.dev.tsv:1: 19 columns instead of 23",
+    ),
+    "MCTest kind": (
+        "mc500.dev.tsv",
+        MCTEST_ROW.replace("one:", "1:"),
+        "mc500.dev.tsv:1: question 1",
+    ),
     "not an archive": ("RACE.tar.gz", b"no", "RACE.tar.gz: the archive is cut off or damaged"),
     "unknown ending": ("q.docx", b"x", "q.docx: unknown kind of file"),
 }
@@ -197,8 +225,8 @@ def test_paths_splits_and_columns_that_do_not_exist(tmp_path: Path) -> None:
         read(path, columns={"passage": "Text"})
     with pytest.raises(InputError, match="unknown field 'body': the fields are id, passage"):
         read(path, columns={"body": "passage"})
+    (tmp_path / "folder.jsonl").mkdir()
     with pytest.raises(InputError, match=r"folder\.jsonl: no questions found"):
-        (tmp_path / "folder.jsonl").mkdir()
         read(tmp_path / "folder.jsonl")
 
 
@@ -227,7 +255,9 @@ SEEDS = {
 @pytest.mark.parametrize("name", SEEDS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.data())
-def test_no_bytes_make_a_reader_fail_otherwise(name: str, tmp_path: Path, data: st.DataObject) -> None:
+def test_no_bytes_make_a_reader_fail_otherwise(
+    name: str, tmp_path: Path, data: st.DataObject
+) -> None:
     """Arbitrary and slightly damaged files are read or refused, never a traceback."""
     if name.endswith(".parquet"):
         pytest.importorskip("pyarrow", reason="needs the hub extra")

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import make_question
 from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import Workbook
 
+from conftest import make_question
 from umcqa.data import Questions, load
 from umcqa.errors import InputError
 from umcqa.files import write_questions
@@ -98,7 +98,10 @@ def test_a_story_row_holds_several_questions(tmp_path: Path) -> None:
     row = {
         "id": "s",
         "passage": "P.",
-        "questions": [{"question": "A?", "choices": ["x", "y"]}, {**ROW, "id": "own", "tags": ["t"]}],
+        "questions": [
+            {"question": "A?", "choices": ["x", "y"]},
+            {**ROW, "id": "own", "tags": ["t"]},
+        ],
     }
     first, second = read(write(tmp_path / "q.json", json.dumps(row)))
     assert (first.id, first.passage, first.question) == ("s-0", "P.", "A?")
@@ -185,7 +188,9 @@ def test_race_folder_and_archive_give_the_same(tmp_path: Path) -> None:
         write(tmp_path / name, content)
     expected = [
         Question("dev-high7-0", "An article.", "First?", ("a", "b", "c", "d"), 0, ("high",), "dev"),
-        Question("dev-high7-1", "An article.", "Second _ .", ("e", "f", "g", "h"), 3, ("high",), "dev"),
+        Question(
+            "dev-high7-1", "An article.", "Second _ .", ("e", "f", "g", "h"), 3, ("high",), "dev"
+        ),
     ]
     for path in archive, tmp_path / "RACE":
         assert read(path, "dev") == read(path, "validation") == expected
@@ -248,7 +253,9 @@ def test_a_folder_of_split_files(tmp_path: Path) -> None:
 
 
 def test_questions_can_be_read_again_and_limited(tmp_path: Path) -> None:
-    path = write(tmp_path / "q.jsonl", "\n".join(json.dumps(ROW | {"id": str(n)}) for n in range(5)))
+    path = write(
+        tmp_path / "q.jsonl", "\n".join(json.dumps(ROW | {"id": str(n)}) for n in range(5))
+    )
     questions = load(path, limit=3)
     assert isinstance(questions, Questions)
     assert [q.id for q in questions] == [q.id for q in questions] == ["0", "1", "2"]
@@ -278,7 +285,9 @@ visible = text.filter(lambda value: bool(value.strip()))
         unique_by=lambda question: question.id,
     )
 )
-def test_jsonl_round_trips(tmp_path_factory: pytest.TempPathFactory, questions: list[Question]) -> None:
+def test_jsonl_round_trips(
+    tmp_path_factory: pytest.TempPathFactory, questions: list[Question]
+) -> None:
     path = tmp_path_factory.mktemp("round") / "q.jsonl"
     assert write_questions(path, questions) == len(questions)
     assert read(path) == questions

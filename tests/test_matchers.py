@@ -6,8 +6,8 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from literal import literal_gestalt
 
+from literal import literal_gestalt
 from umcqa.errors import InputError
 from umcqa.scoring import matchers
 from umcqa.scoring.matchers import MATCHERS, find_matcher, gestalt
@@ -34,7 +34,9 @@ def test_gestalt_is_bit_equal_to_difflib_on_long_texts() -> None:
     assert gestalt(a, b) == literal_gestalt(a, b)
 
 
-def test_without_the_compiled_kernel_the_result_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_compiled_kernel_the_result_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "umcqa.scoring._gestalt", None)
     try:
         slow = importlib.reload(matchers)

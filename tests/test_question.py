@@ -4,8 +4,8 @@ import hashlib
 from dataclasses import replace
 
 import pytest
-from conftest import make_question
 
+from conftest import make_question
 from umcqa.errors import InputError
 from umcqa.question import Question, to_row, update_fingerprint
 
@@ -21,7 +21,7 @@ def test_choice_fills_the_blank_or_follows_the_question() -> None:
     [
         ({"choices": ()}, "0 choices: give 2 to 26"),
         ({"choices": ("one",)}, "1 choice: give 2 to 26"),
-        ({"choices": tuple("abcdefghijklmnopqrstuvwxyz") + ("aa",)}, "27 choices"),
+        ({"choices": ("x",) * 27}, "27 choices"),
         ({"passage": "  \n"}, "the passage is empty"),
         ({"question": ""}, "the question is empty"),
         ({"id": ""}, "the id is empty"),
@@ -37,7 +37,7 @@ def test_choice_fills_the_blank_or_follows_the_question() -> None:
 )
 def test_impossible_questions_are_refused(changes: dict[str, object], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        make_question(**changes)
+        make_question(0, **changes)
 
 
 def test_two_and_26_choices_and_repeated_ones_are_legal() -> None:

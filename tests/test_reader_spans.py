@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import make_question
 
+from conftest import make_question
 from umcqa.errors import InputError
 from umcqa.scoring import score
 from umcqa.scoring.reader import load_spans, locate

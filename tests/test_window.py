@@ -5,11 +5,11 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from conftest import make_question
 from hypothesis import given
 from hypothesis import strategies as st
-from literal import information, literal_window
 
+from conftest import make_question
+from literal import information, literal_window
 from umcqa.question import Question
 from umcqa.scoring import score
 from umcqa.scoring.scores import Scores

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 DEBUG_VARIABLE = "UMCQA_DEBUG"
+INTERRUPTED = 130  # the exit code that Typer gives a keyboard interrupt
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -68,15 +69,11 @@ def main() -> NoReturn:
         sys.stdout.flush()
     except InputError as error:
         _fail(str(error), 2)
-    except typer.Exit as done:
-        code = done.exit_code
     except typer.TyperException as error:
         _fail(f"{error.format_message().rstrip('.')}: see umcqa --help", error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        _fail("interrupted", 130)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        sys.exit(1)
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
@@ -85,12 +82,14 @@ def main() -> NoReturn:
             f"(please report it; {DEBUG_VARIABLE}=1 shows where)",
             1,
         )
-    sys.exit(code if isinstance(code, int) else 0)
+    if code == INTERRUPTED:
+        _fail("interrupted", INTERRUPTED)
+    sys.exit(code or 0)
 
 
 def _fail(message: str, code: int) -> NoReturn:
     print(" ".join(message.split()), file=sys.stderr)
-    sys.exit(code)
+    sys.exit(code or 0)
 
 
 def _print_json(result: dict[str, Any]) -> None:

@@ -206,9 +206,9 @@ def _split_choices(value: str) -> list[Any]:
 
 def _answer(value: Any, choices: Sequence[str], labels: Sequence[str]) -> int | None:
     """An answer given as a letter, as its column's label or number, or as the choice's text."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        if labels[:1] == ["0"] or str(value) not in labels:
-            return value  # an index; the question itself says if it is out of range
+    is_index = labels[:1] == ["0"] or str(value) not in labels
+    if isinstance(value, int) and not isinstance(value, bool) and is_index:
+        return value  # the question itself says if it is out of range
     text = _text(value).strip()
     if not text:
         return None

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import umcqa
+from conftest import make_question
+from umcqa.config import parse_config
+from umcqa.files import write_questions
+from umcqa.pipeline import CANDIDATES, METRICS, QUESTIONS, SCORES
+from umcqa.question import Question
+
+QUESTIONS_OF_TEST = [make_question(n, answer=n % 3) for n in range(5)]
+
+
+def write(path: Path, questions: list[Question]) -> str:
+    write_questions(path, questions)
+    return str(path)
+
+
+def reused(result: dict[str, Any]) -> dict[str, bool]:
+    return {name: stage["reused"] for name, stage in result["stages"].items()}
+
+
+def test_unchanged_stages_are_reused_and_changed_ones_are_not(tmp_path: Path) -> None:
+    data = write(tmp_path / "q.jsonl", QUESTIONS_OF_TEST)
+    config: dict[str, Any] = {"data": {"path": data}}
+    first = umcqa.run(config, out=tmp_path / "run")
+    assert set(reused(first).values()) == {False}
+    again = umcqa.run(config, out=tmp_path / "run")
+    assert set(reused(again).values()) == {True}
+    assert again["metrics"] == first["metrics"]
+
+    other = umcqa.run(config | {"select": {"max_candidates": 1}}, out=tmp_path / "run")
+    assert reused(other) == {"load": True, "score": True, "select": False, "evaluate": False}
+    assert other["metrics"]["mean_size"] == 1.0
+
+    (tmp_path / "run" / SCORES).write_text("damaged", encoding="utf-8")
+    mended = umcqa.run(config, out=tmp_path / "run")
+    assert reused(mended)["score"] is False
+    assert mended["metrics"] == first["metrics"]
+
+    write(tmp_path / "q.jsonl", QUESTIONS_OF_TEST[:3])
+    shorter = umcqa.run(config, out=tmp_path / "run")
+    assert set(reused(shorter).values()) == {False}
+    assert shorter["metrics"]["n"] == 3
+
+
+@pytest.mark.parametrize("scorer", ["window", "window-distance", "window-release"])
+def test_answers_change_no_byte_of_scores_and_candidates(tmp_path: Path, scorer: str) -> None:
+    variants = {
+        "given": QUESTIONS_OF_TEST,
+        "removed": [replace(question, answer=None) for question in QUESTIONS_OF_TEST],
+        "shuffled": [replace(question, answer=2) for question in QUESTIONS_OF_TEST],
+    }
+    files = []
+    for name, questions in variants.items():
+        data = write(tmp_path / name / "q.jsonl", questions)
+        out = tmp_path / name / "run"
+        result = umcqa.run({"data": {"path": data}, "score": {"scorer": scorer}}, out=out)
+        assert ("accuracy" in result["metrics"]) == (name != "removed")
+        names = [SCORES, CANDIDATES, "scores.manifest.json", "candidates.manifest.json"]
+        files.append([(out / file).read_bytes() for file in names])
+    assert files[0] == files[1] == files[2]
+
+
+def test_every_stage_leaves_a_file_with_a_manifest(tmp_path: Path) -> None:
+    umcqa.run("mc500-window", out=tmp_path)
+    for name in QUESTIONS, SCORES, CANDIDATES, METRICS:
+        manifest = json.loads((tmp_path / name).with_suffix(".manifest.json").read_text())
+        assert manifest["versions"]["umcqa"] == umcqa.__version__
+        assert len(manifest["sha256"]) == 64
+    assert (tmp_path / "config.toml").exists()
+
+
+def test_mctest_answers_beside_the_file_are_part_of_the_data(tmp_path: Path) -> None:
+    from test_data import MCTEST_ROW
+
+    path = tmp_path / "mc500.dev.tsv"
+    path.write_text(MCTEST_ROW + "\n", encoding="utf-8")
+    config = {"data": {"path": str(path)}}
+    assert "accuracy" not in umcqa.run(config, out=tmp_path / "run")["metrics"]
+    path.with_suffix(".ans").write_text("A\tB\tC\tD\n", encoding="utf-8")
+    result = umcqa.run(config, out=tmp_path / "run")
+    assert "accuracy" in result["metrics"]
+    assert reused(result)["score"] is True  # which does not look at answers
+
+
+def test_a_dataset_of_the_hub_is_loaded_each_time(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs the hub extra")
+    row = {"passage": "P.", "question": "Q?", "choices": ["x", "y"]}
+    datasets.Dataset.from_list([row]).to_parquet(tmp_path / "set" / "train.parquet")
+    config = parse_config({"data": {"path": f"hub:{tmp_path / 'set'}"}})
+    umcqa.run(config, out=tmp_path / "run")
+    assert reused(umcqa.run(config, out=tmp_path / "run"))["load"] is False
