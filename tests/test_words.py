@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from umcqa.words import token_places, tokens, word_places, words
+from umcqa.words import tokens, tokens_with_bounds, words, words_with_bounds
 
 
 def test_words_are_lower_cased_and_keep_inner_apostrophes() -> None:
@@ -23,6 +23,16 @@ def test_the_release_keeps_case_and_punctuation() -> None:
 
 
 @given(st.text())
-def test_places_are_those_of_the_words(text: str) -> None:
-    assert words(text) == [text[start:end].lower() for start, end in word_places(text)]
-    assert tokens(text) == [text[start:end] for start, end in token_places(text)]
+def test_bounds_are_those_of_the_words(text: str) -> None:
+    found, bounds = words_with_bounds(text)
+    assert found == words(text)
+    pairs = list(zip(bounds[::2], bounds[1::2], strict=False))
+    assert found == [text[start:end].lower() for start, end in pairs]
+    found, bounds = tokens_with_bounds(text)
+    assert found == tokens(text)
+    assert found == [text[a:b] for a, b in zip(bounds[::2], bounds[1::2], strict=False)]
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
+def test_ascii_has_no_rules_of_its_own(text: str) -> None:
+    assert words(text) == words(f"{text} é")[:-1]

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from umcqa.question import Question
-from umcqa.scoring.scores import Range, ScorerOptions, Scores
+from umcqa.scoring.scores import ScorerOptions, Scores
 from umcqa.scoring.stopwords import STOP_WORDS
-from umcqa.words import token_places, tokens, word_places, words
+from umcqa.words import tokens, tokens_with_bounds, words, words_with_bounds
 
 # Information contents are summed as whole multiples of 2**-48. Sums of whole numbers are exact
 # whatever their order, so windows that match the same words tie exactly, which sums of rounded
@@ -35,7 +35,7 @@ class Passage:
     ids: Words  # (words,)
     vocabulary: Mapping[str, int]
     weights: Words  # (vocabulary,), IC(w) in units of 1 / _ONE
-    places: Sequence[Range]
+    bounds: Sequence[int]  # (2 * words + 1,), where each word starts and ends
 
 
 def _information(counts: Words) -> Words:
@@ -44,40 +44,46 @@ def _information(counts: Words) -> Words:
     return information
 
 
-def _index(word_list: Sequence[str], places: Sequence[Range]) -> Passage:
-    vocabulary: dict[str, int] = {}
-    ids = np.array([vocabulary.setdefault(w, len(vocabulary)) for w in word_list], dtype=np.int64)
-    return Passage(ids, vocabulary, _information(np.bincount(ids)), places)
+def _index(found: list[str], bounds: Sequence[int]) -> Passage:
+    vocabulary = {word: number for number, word in enumerate(dict.fromkeys(found))}
+    ids = np.fromiter(map(vocabulary.__getitem__, found), dtype=np.int64, count=len(found))
+    return Passage(ids, vocabulary, _information(np.bincount(ids)), bounds)
 
 
 # Questions of one passage come one after another, so a short memory is enough.
 @lru_cache(maxsize=16)
 def _passage(text: str) -> Passage:
-    return _index(words(text), word_places(text))
+    return _index(*words_with_bounds(text))
 
 
 @lru_cache(maxsize=16)
 def _passage_of_release(text: str) -> Passage:
-    return _index(tokens(text), token_places(text))
+    return _index(*tokens_with_bounds(text))
 
 
-def _best_window(passage: Passage, wanted: set[str], weights: Words) -> tuple[int, Range | None]:
-    """The largest sum of weights of ``wanted`` words in any |wanted| words in a row, and where.
+def _best_windows(
+    question: Question, passage: Passage, wanted: Sequence[set[str]], weights: Words
+) -> Scores:
+    """For each set S, the largest sum of weights of its words in any |S| words in a row.
 
-    The first of equally good windows counts; there is no place for a sum of zero.
+    The first of equally good windows is the evidence; a sum of zero has none.
     """
-    known = [passage.vocabulary[word] for word in wanted if word in passage.vocabulary]
-    if not known:
-        return 0, None
-    by_id = np.zeros(len(weights), dtype=np.int64)
-    by_id[known] = weights[known]
-    total = np.empty(len(passage.ids) + 1, dtype=np.int64)
-    total[0] = 0
-    np.cumsum(by_id[passage.ids], out=total[1:])
-    size = min(len(wanted), len(passage.ids))
-    sums = total[size:] - total[:-size]
-    start = int(sums.argmax())
-    return int(sums[start]), (passage.places[start][0], passage.places[start + size - 1][1])
+    by_id = np.zeros((len(wanted), len(weights)), dtype=np.int64)
+    for row, one in zip(by_id, wanted, strict=True):
+        known = [passage.vocabulary[word] for word in one if word in passage.vocabulary]
+        row[known] = weights[known]
+    total = np.zeros((len(wanted), len(passage.ids) + 1), dtype=np.int64)
+    np.cumsum(by_id[:, passage.ids], axis=1, out=total[:, 1:])
+    scores, evidence = [], []
+    for row, one in zip(total, wanted, strict=True):
+        size = min(len(one), len(passage.ids))
+        sums = row[size:] - row[: len(row) - size]
+        start = int(sums.argmax())
+        best = int(sums[start])
+        place = passage.bounds[2 * start], passage.bounds[2 * (start + size) - 1]
+        scores.append(best / _ONE)
+        evidence.append((place,) if best else ())
+    return Scores(question.id, tuple(scores), tuple(evidence))
 
 
 def _word_sets(question: Question) -> list[set[str]]:
@@ -88,21 +94,12 @@ def _word_sets(question: Question) -> list[set[str]]:
     return [{*asked, *words(choice)} for choice in question.choices]
 
 
-def _scores(question: Question, best: Sequence[tuple[int, Range | None]]) -> Scores:
-    return Scores(
-        question.id,
-        tuple(value / _ONE for value, _ in best),
-        tuple((place,) if place is not None else () for _, place in best),
-    )
-
-
 def score_window(batch: Sequence[Question], options: ScorerOptions) -> list[Scores]:
     """Algorithm 1: the best window of |S| words, by the information content of the words in S."""
     result = []
     for question in batch:
         passage = _passage(question.passage)
-        best = [_best_window(passage, wanted, passage.weights) for wanted in _word_sets(question)]
-        result.append(_scores(question, best))
+        result.append(_best_windows(question, passage, _word_sets(question), passage.weights))
     return result
 
 
@@ -155,9 +152,6 @@ def score_window_release(batch: Sequence[Question], options: ScorerOptions) -> l
         passage = _passage_of_release(question.passage)
         counts = options.survey[question.split]
         weights = _information(np.array([counts[word] for word in passage.vocabulary]))
-        best = [
-            _best_window(passage, set(tokens(question.statement(choice))), weights)
-            for choice in question.choices
-        ]
-        result.append(_scores(question, best))
+        wanted = [set(tokens(question.statement(choice))) for choice in question.choices]
+        result.append(_best_windows(question, passage, wanted, weights))
     return result
