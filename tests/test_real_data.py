@@ -9,15 +9,12 @@ import pytest
 
 import umcqa
 from umcqa.config import default_selection
-from umcqa.predictions import predict_from
 from umcqa.summary import summarise
 
 
 def accuracy(path: Path, split: str, scorer: str, **options: Any) -> float:
     questions = umcqa.load(path, split)
-    scores = umcqa.score(questions, scorer, **options)
-    predictions = (predict_from(one.id, one.scores) for one in scores)
-    return float(umcqa.evaluate(questions, predictions)["accuracy"])
+    return float(umcqa.evaluate(questions, umcqa.score(questions, scorer, **options))["accuracy"])
 
 
 @pytest.fixture(scope="module")

@@ -283,15 +283,14 @@ def evaluate_command(
     from umcqa.display import show_evaluation
     from umcqa.evaluation import evaluate
     from umcqa.files import to_json, write_text
-    from umcqa.predictions import load_predictions, predict_from
+    from umcqa.predictions import load_predictions
 
     if (scorer is None) == (predictions is None):
         raise InputError("give either --scorer NAME or --predictions FILE")
     questions = _load(data, split, limit, columns)
-    answers: Iterator[Prediction]
+    answers: Iterator[Prediction | Scores]
     if scorer is not None:
-        scored = _scores(questions, _settings(scorer, matcher, spans), workers)
-        answers = (predict_from(one.id, one.scores) for one in scored)
+        answers = _scores(questions, _settings(scorer, matcher, spans), workers)
     else:
         assert predictions is not None
         answers = load_predictions(predictions)

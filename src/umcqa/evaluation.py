@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from umcqa.errors import InputError
-from umcqa.predictions import Prediction
+from umcqa.predictions import Prediction, predict_from
 from umcqa.question import Question
+from umcqa.scoring.scores import Scores
 
 _Z95 = 1.959963984540054
 
@@ -38,10 +39,11 @@ def accuracy_of(right: int, n: int) -> dict[str, Any]:
     return {"n": n, "accuracy": 100 * right / n if n else 0.0, "ci95": interval95(right, n)}
 
 
-def by_id(predictions: Iterable[Prediction]) -> dict[str, Prediction]:
+def _by_id(predictions: Iterable[Prediction | Scores]) -> dict[str, Prediction]:
     """Predictions by question id; an id must not come twice."""
     found: dict[str, Prediction] = {}
-    for prediction in predictions:
+    for one in predictions:
+        prediction = predict_from(one.id, one.scores) if isinstance(one, Scores) else one
         if prediction.id in found:
             raise InputError(f"two predictions for question {prediction.id!r}: keep one")
         found[prediction.id] = prediction
@@ -50,15 +52,16 @@ def by_id(predictions: Iterable[Prediction]) -> dict[str, Prediction]:
 
 def evaluate(
     questions: Iterable[Question],
-    predictions: Iterable[Prediction],
-    against: Iterable[Prediction] | None = None,
+    predictions: Iterable[Prediction | Scores],
+    against: Iterable[Prediction | Scores] | None = None,
 ) -> dict[str, Any]:
     """Accuracy overall and by subset, in percent; ``against`` compares with other predictions.
 
+    Scores count as a prediction of the best choice, the first of equally good ones.
     Questions without an answer are counted (``unanswered``) but not judged.
     """
-    ours = by_id(predictions)
-    theirs = by_id(against) if against is not None else None
+    ours = _by_id(predictions)
+    theirs = _by_id(against) if against is not None else None
     n: Counter[str | None] = Counter()
     right: Counter[str | None] = Counter()
     ties = unanswered = only_a = only_b = 0

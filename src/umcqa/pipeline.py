@@ -28,7 +28,7 @@ from umcqa.files import (
     write_rows,
     write_text,
 )
-from umcqa.predictions import load_scores, predict_from, scores_to_row
+from umcqa.predictions import load_scores, scores_to_row
 from umcqa.progress import track
 from umcqa.question import Question
 from umcqa.scoring import score
@@ -154,8 +154,7 @@ class _Run:
         if answered:
             ids = {question.id for question in answered}
             scores = [one for one in load_scores(self.folder / SCORES) if one.id in ids]
-            predictions = (predict_from(one.id, one.scores) for one in scores)
-            metrics |= evaluate(answered, predictions)
+            metrics |= evaluate(answered, scores)
             select_settings = self.config.select
             assert select_settings.threshold is not None  # filled in at the start
             assert select_settings.max_candidates is not None
