@@ -28,7 +28,7 @@ $(BIN)/python:
 	@touch $@
 
 .venv/.test: $(SOURCES) | $(BIN)/python
-	$(INSTALL) --editable '.[dev,hub]'
+	$(INSTALL) --editable '.[dev,hub,neural]'
 	@touch $@ .venv/.run
 
 clean:

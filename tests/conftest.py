@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from umcqa.cli import main
 from umcqa.question import Question
 
 # The README's example, small enough to work out by hand.
@@ -23,6 +26,37 @@ def make_question(number: int = 0, **changes: object) -> Question:
     return Question(**(fields | changes))  # type: ignore[arg-type] # tests pass wrong types too
 
 
+def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["umcqa", *arguments])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    assert isinstance(exit_.value.code, int)
+    return exit_.value.code
+
+
+class Command:
+    def __init__(self, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]) -> None:
+        self.patch, self.capture = patch, capture
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        assert run_main(self.patch, *arguments) == code
+        printed = self.capture.readouterr()
+        self.error = printed.err
+        return printed.out
+
+    def json(self, *arguments: str) -> Any:
+        result = json.loads(self.run(*arguments, "--json"))
+        assert result.pop("schema") == 1
+        return result
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    for variable in "UMCQA_OFFLINE", "HF_HUB_OFFLINE":  # --offline sets them for the process
+        monkeypatch.setenv(variable, "")
+    return Command(monkeypatch, capsys)
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """RACE, MCTest and reference spans; they are not ours to ship."""
@@ -30,3 +64,19 @@ def data_folder() -> Path:
     if not folder:
         pytest.skip("UMCQA_DATA is not set: this test needs the RACE and MCTest data there")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny real encoder, in Hugging Face format."""
+    from tiny_models import write_tiny_encoder
+
+    return write_tiny_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture
+def rows_file(tmp_path: Path) -> Path:
+    """A few extractive questions."""
+    from tiny_models import story_rows, write_rows
+
+    return write_rows(tmp_path / "rows.jsonl", story_rows())

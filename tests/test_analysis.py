@@ -44,6 +44,12 @@ def test_tables_worked_out_by_hand() -> None:
     assert result["types_by_scorer"]["b"]["who"]["accuracy"] == 100.0
 
 
+def test_questions_without_an_answer_are_left_out() -> None:
+    questions = [*QUESTIONS[:2], make_question(2, answer=None)]
+    result = analyse(questions, {"a": A}, thresholds=[2], max_candidates=[2])
+    assert (result["n"], result["unanswered"]) == (2, 1)
+
+
 def test_one_scorer_and_empty_sets() -> None:
     result = analyse(QUESTIONS, {"b": B}, thresholds=[99], max_candidates=[2])
     assert result["candidates"]["b"]["random_pick"] == 0.0
@@ -59,10 +65,11 @@ def test_the_type_is_the_first_question_word(question: str, kind: str) -> None:
 
 
 def test_what_cannot_be_analysed_is_named() -> None:
-    with pytest.raises(InputError, match="question 'q9' has no answer"):
+    with pytest.raises(InputError, match="no question has an answer"):
         analyse([make_question(9, answer=None)], {"a": A[:1]}, thresholds=[0], max_candidates=[1])
-    with pytest.raises(InputError, match="scores of a do not match question 'q9'"):
-        analyse([make_question(9)], {"a": A[:1]}, thresholds=[0], max_candidates=[1])
+    for scores_of_others in A[:1], []:
+        with pytest.raises(InputError, match="the scores of a are not of question 'q9'"):
+            analyse([make_question(9)], {"a": scores_of_others}, thresholds=[0], max_candidates=[1])
     with pytest.raises(InputError, match="0 scorers"):
         analyse(QUESTIONS, {}, thresholds=[], max_candidates=[])
 

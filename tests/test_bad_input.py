@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
 import tarfile
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from openpyxl import Workbook
+from openpyxl import Workbook, load_workbook
 
+from conftest import run_main
 from test_data import CSV, MCTEST_ROW, RACE_FILE, ROW, read, write, write_race_tar
-from umcqa.cli import main
 from umcqa.errors import InputError
+from umcqa.scoring.reader import load_spans
 
 
 def jsonl(**changes: object) -> str:
@@ -68,10 +71,27 @@ BAD_FILES: dict[str, tuple[str, str | bytes, str]] = {
     "ambiguous answer": (
         "q.jsonl",
         jsonl(choices=["1", "0"], answer="0"),
-        "q.jsonl:2: answer '0' is both a number and another choice's text",
+        "q.jsonl:2: answer '0' is both a label and another choice's text",
     ),
     "true as answer": ("q.jsonl", jsonl(answer=True), "q.jsonl:2: expected text but found bool"),
     "repeated id": ("q.jsonl", jsonl(id="0"), "q.jsonl:2: the id '0' is used twice"),
+    "text or letter": (
+        "q.csv",
+        "passage,question,A,B,C,answer\nP,Q,the,a,an,a\n",
+        "q.csv:2: answer 'a' is both a label and another choice's text",
+    ),
+    "two columns": ("q.csv", "passage,question,A,A,B\nP,Q,x,y,z\n", "q.csv:1: two columns 'A'"),
+    "number for a letter": (
+        "q.csv",
+        "passage,question,A,B,answer\nP,Q,x,y,2\n",
+        "q.csv:2: answer '2' is not one of the choices",
+    ),
+    "labels of choices": (
+        "q.jsonl",
+        jsonl(choices={"text": ["x", "y"], "label": ["A"]}),
+        "q.jsonl:2: as many labels as texts",
+    ),
+    "JSON Lines in .json": ("q.json", jsonl(), "q.json:1: not valid JSON"),
     "missing column": ("q.csv", "passage,A,B\nP,x,y\n", "q.csv:1: no column for question"),
     "no choice column": ("q.csv", "passage,question,A\nP,Q,x\n", "q.csv:1: no column for choices"),
     "unclosed quote": ("q.csv", CSV + '4,"P', "q.csv:6: not valid CSV"),
@@ -107,14 +127,6 @@ BAD_FILES: dict[str, tuple[str, str | bytes, str]] = {
     "not an archive": ("RACE.tar.gz", b"no", "RACE.tar.gz: the archive is cut off or damaged"),
     "unknown ending": ("q.docx", b"x", "q.docx: unknown kind of file"),
 }
-
-
-def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr("sys.argv", ["umcqa", *arguments])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    assert isinstance(exit_.value.code, int)
-    return exit_.value.code
 
 
 @pytest.mark.parametrize("case", BAD_FILES)
@@ -155,6 +167,14 @@ def link(kind: bytes) -> tarfile.TarInfo:
     return member
 
 
+def with_header(name: str, value: str) -> tarfile.TarInfo:
+    member = tarfile.TarInfo("RACE/dev/high/1.txt")
+    member.pax_headers = {name: value}
+    if "sparse" in name:
+        member.pax_headers["GNU.sparse.size"] = "8589934592"
+    return member
+
+
 def cut_off(folder: Path) -> Path:
     data = json.dumps(RACE_FILE | {"article": "word " * 9999}).encode()
     path = write_race_tar(folder / "RACE.tar.gz", {"RACE/dev/high/1.txt": data})
@@ -180,8 +200,12 @@ def race(**changes: object) -> Callable[[Path], Path]:
     [
         (tar_of(tarfile.TarInfo("../RACE/dev/high/1.txt")), "points outside the archive"),
         (tar_of(tarfile.TarInfo("/RACE/dev/high/1.txt")), "points outside the archive"),
-        (tar_of(link(tarfile.SYMTYPE)), "is a link or device"),
-        (tar_of(link(tarfile.LNKTYPE)), "is a link or device"),
+        (tar_of(link(tarfile.SYMTYPE)), "is a link, device or sparse file"),
+        (tar_of(link(tarfile.LNKTYPE)), "is a link, device or sparse file"),
+        (tar_of(with_header("GNU.sparse.map", "0,8589934592")), "link, device or sparse file"),
+        (tar_of(with_header("GNU.sparse.map", "abc")), "cut off or damaged"),
+        (tar_of(with_header("size", "9999999999")), "too large for a passage"),
+        (tar_of(tarfile.TarInfo(f"dev/high/{'9' * 90}.txt"), b"{"), "no questions in it"),
         (tar_of(tarfile.TarInfo("dev/high/1.txt"), b"\xff"), "1.txt:1: not UTF-8"),
         (tar_of(tarfile.TarInfo("dev/high/1.txt"), b"{"), "1.txt:1: not a RACE file"),
         (tar_of(tarfile.TarInfo("dev/high/1.txt"), b"[]"), "1.txt:1: not a RACE file"),
@@ -221,8 +245,11 @@ def test_paths_splits_and_columns_that_do_not_exist(tmp_path: Path) -> None:
         read(tmp_path / "nothing.csv")
     with pytest.raises(InputError, match="no questions found in this folder"):
         read(tmp_path)
-    with pytest.raises(InputError, match="no column 'Text': the columns are id, passage"):
+    with pytest.raises(InputError, match=r"q\.jsonl:1: no passage: add it under the name 'Text'"):
         read(path, columns={"passage": "Text"})
+    table = write(tmp_path / "q.csv", CSV)
+    with pytest.raises(InputError, match=r"q\.csv:1: no column 'X\|Y': check --columns"):
+        read(table, columns={"choices": "X|Y"})
     with pytest.raises(InputError, match="unknown field 'body': the fields are id, passage"):
         read(path, columns={"body": "passage"})
     (tmp_path / "folder.jsonl").mkdir()
@@ -283,3 +310,84 @@ def test_no_bytes_make_a_reader_fail_otherwise(
         assert "\n" not in str(error)
     else:
         assert questions
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+names = st.sampled_from(
+    ["id", "passage", "question", "questions", "choices", "A", "B", "answer", "tags"]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.dictionaries(names, values), max_size=3))
+def test_no_json_values_make_a_reader_fail_otherwise(tmp_path: Path, rows: list[object]) -> None:
+    text = "\n".join(json.dumps(row) for row in rows)
+    for name, contents in (
+        ("q.jsonl", text),
+        ("q.json", json.dumps(rows)),
+        ("s.json", json.dumps(rows[:1])),
+    ):
+        path = write(tmp_path / name, contents)
+        try:
+            read(path)
+        except InputError as error:
+            assert str(error).startswith(str(path))
+        try:
+            load_spans(path)
+        except InputError as error:
+            assert str(error).startswith(str(path))
+
+
+cells = (
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats()
+    | st.dates()
+    | st.text(st.characters(min_codepoint=32, blacklist_categories=["Cs"]), max_size=5)
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(names, min_size=2, max_size=8, unique=True),
+    st.lists(st.lists(cells, max_size=8), max_size=3),
+)
+def test_a_table_reads_the_same_as_a_spreadsheet_and_as_csv(
+    tmp_path: Path, header: list[str], rows: list[list[object]]
+) -> None:
+    book = Workbook()
+    assert book.active is not None
+    book.active.append(header)
+    for row in rows:
+        book.active.append([*row[: len(header)], None])  # so that an empty row is a row too
+    book.save(tmp_path / "q.xlsx")
+    sheet = load_workbook(tmp_path / "q.xlsx").active
+    with open(tmp_path / "q.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(
+            [[as_csv(cell.value) for cell in row] for row in sheet.iter_rows()]
+        )
+    results = []
+    for name in "q.xlsx", "q.csv":
+        try:
+            results.append(repr(read(tmp_path / name)))
+        except InputError as error:
+            results.append(str(error).replace(name, "q"))
+    assert results[0] == results[1]
+
+
+def as_csv(value: object) -> str:
+    """What a spreadsheet program writes for a cell."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, datetime):
+        return value.date().isoformat()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return "" if value is None else str(value)

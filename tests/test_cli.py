@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 import umcqa
-from conftest import make_question
-from test_bad_input import run_main
+from conftest import Command, make_question
 from umcqa.cli import main
 from umcqa.files import write_questions
 from umcqa.scoring import find_scorer, scorers
@@ -26,27 +25,6 @@ from umcqa.scoring.scores import Scorer, Scores
 def data(tmp_path: Path) -> str:
     write_questions(tmp_path / "q.jsonl", [make_question(n, answer=n % 3) for n in range(6)])
     return str(tmp_path / "q.jsonl")
-
-
-class Command:
-    def __init__(self, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]) -> None:
-        self.patch, self.capture = patch, capture
-
-    def run(self, *arguments: str, code: int = 0) -> str:
-        assert run_main(self.patch, *arguments) == code
-        printed = self.capture.readouterr()
-        self.error = printed.err
-        return printed.out
-
-    def json(self, *arguments: str) -> Any:
-        result = json.loads(self.run(*arguments, "--json"))
-        assert result.pop("schema") == 1
-        return result
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(monkeypatch, capsys)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -126,6 +104,10 @@ def test_analyse(command: Command, data: str, tmp_path: Path) -> None:
     assert (out / "types.svg").exists()
     shown = command.run(*arguments, "--limit", "3")
     assert "Candidate sets of 3 questions" in shown
+    spread = ["analyse", "--data", data, "--scorer", "window", "window-distance"]
+    assert "window-distance" in command.json(*spread, "--threshold", "0", "-1")["candidates"]
+    command.run("analyse", "--data", data, "--scorer", "window", "--scorer", "window", code=2)
+    assert "give two different ones" in command.error
     command.run(*arguments, *(["--threshold", "1"] * 3), code=2)
     assert command.error == "--threshold given 3 times: give it once, or once a scorer\n"
 
@@ -152,7 +134,7 @@ def test_run_without_an_answer_key(command: Command, tmp_path: Path) -> None:
     shown = command.run("run", "--data", str(tmp_path / "q.csv"), *arguments)
     assert "1 questions without an answer key" in shown
     command.run("run", "--data", str(tmp_path / "q.csv"), "--columns", "passage", code=2)
-    assert "write field=name pairs" in command.error
+    assert "write name=value pairs" in command.error
 
 
 @pytest.mark.parametrize(
@@ -167,6 +149,13 @@ def test_run_without_an_answer_key(command: Command, tmp_path: Path) -> None:
         ),
         (["evaluate", "--data", "sample", "--scorer", "window", "--limit", "x"], "--limit"),
         (["run", "--config", "nothing"], "nothing: no such config"),
+        (["data", "x" * 300], "cannot read it"),
+        (
+            ["evaluate", "--data", "sample", "--scorer", "window", "--matcher", "x"],
+            "unknown matcher",
+        ),
+        (["score", "--data", "sample", "--out"], "--out"),
+        (["select", "--scores", os.devnull, "--out", "c.jsonl"], "no scores in it"),
     ],
 )
 def test_usage_errors_are_one_line(command: Command, arguments: list[str], message: str) -> None:
@@ -177,6 +166,7 @@ def test_usage_errors_are_one_line(command: Command, arguments: list[str], messa
 
 def test_help_and_version(command: Command) -> None:
     assert "umcqa run" in command.run("--help")
+    assert "umcqa run" in command.run()
     assert command.run("--version") == f"umcqa {umcqa.__version__}\n"
 
 
@@ -184,8 +174,35 @@ def test_output_that_cannot_be_written(command: Command, data: str, tmp_path: Pa
     (tmp_path / "file").write_text("", encoding="utf-8")
     command.run("score", "--data", data, "--out", str(tmp_path / "file" / "s.jsonl"), code=2)
     assert "cannot write there" in command.error
-    command.run("score", "--data", data, "--out", str(tmp_path), code=2)
-    assert "is a folder" in command.error
+    assert not (tmp_path / "new").exists()
+    for folder in str(tmp_path), ".", "":
+        command.run("score", "--data", data, "--out", folder, code=2)
+        assert "is a folder" in command.error
+
+
+def test_inputs_are_not_overwritten(command: Command, data: str, tmp_path: Path) -> None:
+    before = Path(data).read_bytes()
+    for arguments in (
+        ["score", "--data", data, "--out", data],
+        ["select", "--scores", data, "--out", data],
+        ["data", data, "--convert", data],
+        ["evaluate", "--data", data, "--scorer", "window", "--out", data],
+    ):
+        command.run(*arguments, code=2)
+        assert command.error == f"{data}: is an input: give --out another name\n"
+    assert Path(data).read_bytes() == before
+
+
+def test_links_and_devices_stay_what_they_are(command: Command, data: str, tmp_path: Path) -> None:
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
+    command.run("score", "--data", data, "--out", str(tmp_path / "link.jsonl"))
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert len(rows(tmp_path / "real.jsonl")) == 6
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE, text=True)
+    command.run("score", "--data", data, "--out", str(tmp_path / "pipe"))
+    assert reader.communicate()[0].count("\n") == 6
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_an_internal_error_is_one_line_too(
@@ -194,7 +211,7 @@ def test_an_internal_error_is_one_line_too(
     def fail(path: str, split: object = None, **options: object) -> None:
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr("umcqa.data.load", fail)
+    monkeypatch.setattr("umcqa.stages.load", fail)
     assert command.run("data", "sample", code=1) == ""
     assert command.error.startswith("internal error: RuntimeError: two lines")
     monkeypatch.setenv("UMCQA_DEBUG", "1")
@@ -207,7 +224,7 @@ def test_interrupted(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(path: str, split: object = None, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("umcqa.data.load", interrupt)
+    monkeypatch.setattr("umcqa.stages.load", interrupt)
     command.run("data", "sample", code=130)
     assert command.error == "interrupted\n"
 
@@ -218,11 +235,32 @@ def test_a_killed_command_leaves_no_output(tmp_path: Path) -> None:
     out = tmp_path / "out" / "s.jsonl"
     arguments = ["score", "--data", str(tmp_path / "q.jsonl"), "--out", str(out)]
     process = subprocess.Popen([sys.executable, "-m", "umcqa", *arguments])
-    while not out.parent.exists() and process.poll() is None:
+    while not list(out.parent.glob(".s.jsonl.*")) and process.poll() is None:
         time.sleep(0.01)
+    time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     assert process.wait() == 130
-    assert list(out.parent.iterdir()) == []
+    assert not out.parent.exists()
+
+
+def test_an_interrupt_with_workers_is_one_line(tmp_path: Path) -> None:
+    questions = [make_question(n, passage=f"{n} " + "word " * 3000) for n in range(3000)]
+    write_questions(tmp_path / "q.jsonl", questions)
+    out = tmp_path / "out" / "s.jsonl"
+    arguments = ["score", "--data", str(tmp_path / "q.jsonl"), "--out", str(out), "--workers", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "umcqa", *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not list(out.parent.glob(".s.jsonl.*")) and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.5)  # so that the workers are at work
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate()[1] == "interrupted\n"
+    assert process.returncode == 130
+    assert not out.exists()
 
 
 def test_a_closed_pipe_is_met_in_silence() -> None:

@@ -117,6 +117,14 @@ def test_json_lists_and_wrapped_lists(tmp_path: Path) -> None:
     assert listed == wrapped == one_line
 
 
+def test_mapped_fields_of_a_story_and_without_answers(tmp_path: Path) -> None:
+    row = {"T": "P.", "questions": [{"Q": "A?", "choices": ["x", "y"]}]}
+    columns = {"passage": "T", "question": "Q", "answer": "Key"}
+    for name in "q.jsonl", "q.json":
+        (question,) = read(write(tmp_path / name, json.dumps(row)), columns=columns)
+        assert (question.passage, question.question, question.answer) == ("P.", "A?", None)
+
+
 def test_fields_can_be_mapped(tmp_path: Path) -> None:
     row = {"T": "P.", "Q": "Q?", "o": ["x", "y"], "answer": "A"}
     columns = {"passage": "T", "question": "Q", "choices": "o"}
@@ -144,9 +152,9 @@ def test_csv_carries_the_passage_down_and_drops_blank_last_choices(tmp_path: Pat
 
 
 def test_semicolons_tabs_crlf_and_a_spreadsheets_bom_are_understood(tmp_path: Path) -> None:
-    plain = "passage;question;choice 1;choice 2;answer\r\nP, p;Q?;x;y;2\r\n\r\n"
+    plain = "\r\npassage;question;choice 01;choice 02;answer\r\nP, p;Q?;x;y;02\r\n\r\n"
     (question,) = read(write(tmp_path / "q.csv", b"\xef\xbb\xbf" + plain.encode()))
-    assert (question.passage, question.answer, question.id) == ("P, p", 1, "q-2")
+    assert (question.passage, question.answer, question.id) == ("P, p", 1, "q-3")
     assert read(write(tmp_path / "q.tsv", plain.replace(";", "\t")))[0].choices == ("x", "y")
 
 
@@ -170,8 +178,10 @@ def test_xlsx(tmp_path: Path) -> None:
     sheet.append(["Story", "Question", "Option A", "Option B", "Key"])
     sheet.append(["P.", "How many?", 3, 4.5, "A"])
     sheet.append([None, "And?", "x", "y", None])
+    sheet.append([None, "So?", True, False, "B"])
     book.save(tmp_path / "q.xlsx")
-    first, second = read(tmp_path / "q.xlsx")
+    first, second, third = read(tmp_path / "q.xlsx")
+    assert (third.choices, third.answer) == (("TRUE", "FALSE"), 1)
     assert first == Question("q-2", "P.", "How many?", ("3", "4.5"), 0)
     assert second == Question("q-3", "P.", "And?", ("x", "y"))
 
@@ -223,6 +233,7 @@ def test_mctest_is_known_by_its_shape_too(tmp_path: Path) -> None:
 def test_parquet_saved_datasets_and_hub_layout(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets", reason="needs the hub extra")
     row = {"article": "P.", "question": "Q?", "options": ["x", "y"], "answer": "B"}
+    row["example_id"] = "high7.txt"  # as RACE has it on the hub
     table = datasets.Dataset.from_list([row, row])
     table.to_parquet(tmp_path / "hub" / "train.parquet")
     table.to_parquet(tmp_path / "hub" / "validation.parquet")
@@ -234,12 +245,28 @@ def test_parquet_saved_datasets_and_hub_layout(tmp_path: Path) -> None:
     expected = ["saved-splits-dev-1", "saved-splits-dev-2"]
     assert [q.id for q in read(tmp_path / "saved-splits", "dev")] == expected
     hub = list(load(f"hub:{tmp_path / 'hub'}", "dev"))
-    assert [(q.id, q.split, q.choices) for q in hub] == [
-        ("hub-dev-1", "dev", ("x", "y")),
-        ("hub-dev-2", "dev", ("x", "y")),
+    assert [(q.id, q.split, q.subsets) for q in hub] == [
+        ("hub-dev-1", "dev", ("high",)),
+        ("hub-dev-2", "dev", ("high",)),
     ]
     with pytest.raises(InputError, match=r"hub:.*nowhere: cannot load it"):
         list(load(f"hub:{tmp_path / 'nowhere'}"))
+
+
+def test_configs_of_the_hub(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs the hub extra")
+    row = {"article": "P.", "question": "Q?", "options": ["x", "y"], "answer": "B"}
+    for config in "all", "high":
+        datasets.Dataset.from_list([row]).to_parquet(tmp_path / config / "train.parquet")
+    settings = [
+        {"config_name": name, "data_files": f"{name}/*.parquet"} for name in ("all", "high")
+    ]
+    card = "---\nconfigs: " + json.dumps(settings) + "\n---\n"
+    write(tmp_path / "README.md", card)
+    assert len(list(load(f"hub:{tmp_path}"))) == len(list(load(f"hub:{tmp_path}:high"))) == 1
+    write(tmp_path / "README.md", card.replace('"all", "data', '"middle", "data'))
+    with pytest.raises(InputError, match="it has several configs: add one of middle, high"):
+        list(load(f"hub:{tmp_path}"))
 
 
 # Streams, splits, limits
@@ -247,7 +274,7 @@ def test_parquet_saved_datasets_and_hub_layout(tmp_path: Path) -> None:
 
 def test_a_folder_of_split_files(tmp_path: Path) -> None:
     write(tmp_path / "set-train.jsonl", json.dumps(ROW))
-    write(tmp_path / "val.csv", "passage,question,A,B\nP,Q?,x,y\n")
+    write(tmp_path / "val.csv", "id,passage,question,A,B\n1,P,Q?,x,y\n")  # the same id
     assert [q.split for q in load(tmp_path)] == ["train", "dev"]
     assert len(read(tmp_path, "dev")) == 1
 
@@ -258,6 +285,8 @@ def test_questions_can_be_read_again_and_limited(tmp_path: Path) -> None:
     )
     questions = load(path, limit=3)
     assert isinstance(questions, Questions)
+    with pytest.raises(InputError, match="a limit of 0 questions"):
+        load(path, limit=0)
     assert [q.id for q in questions] == [q.id for q in questions] == ["0", "1", "2"]
 
 
@@ -289,5 +318,5 @@ def test_jsonl_round_trips(
     tmp_path_factory: pytest.TempPathFactory, questions: list[Question]
 ) -> None:
     path = tmp_path_factory.mktemp("round") / "q.jsonl"
-    assert write_questions(path, questions) == len(questions)
+    assert write_questions(path, questions)[0] == len(questions)
     assert read(path) == questions

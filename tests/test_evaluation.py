@@ -62,15 +62,20 @@ def test_what_does_not_fit_is_named() -> None:
         evaluate(QUESTIONS, predictions(0))
     with pytest.raises(InputError, match="two predictions for question 'q0'"):
         evaluate(QUESTIONS, predictions(0) * 2)
-    with pytest.raises(InputError, match="has 3 choices but was answered 7"):
+    with pytest.raises(InputError, match="has 3 choices, but its prediction is for others"):
         evaluate(QUESTIONS, predictions(7, 1, 1))
     with pytest.raises(InputError, match="no question has an answer"):
         evaluate(QUESTIONS[3:], [])
 
 
+def test_scores_of_another_number_of_choices_are_refused() -> None:
+    with pytest.raises(InputError, match="has 3 choices, but its prediction is for others"):
+        evaluate(QUESTIONS[:1], [predict_from("q0", (1.0, 0.0))])
+
+
 def test_the_first_of_the_best_is_predicted() -> None:
-    assert predict_from("q", (1.0, 3.0, 3.0)) == Prediction("q", 1, tied=True)
-    assert predict_from("q", (1.0, 3.0, 2.0)) == Prediction("q", 1, tied=False)
+    assert predict_from("q", (1.0, 3.0, 3.0)) == Prediction("q", 1, True, 3)
+    assert predict_from("q", (1.0, 3.0, 2.0)) == Prediction("q", 1, False, 3)
 
 
 def test_prediction_files(tmp_path: Path) -> None:
@@ -85,6 +90,7 @@ def test_prediction_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "row",
     [
+        *('{"id":"a","passage":"p","answer":0}', '{"id":"a","scores":[1' + "0" * 400 + "]}"),
         *("[]", "{", '{"id":1,"answer":0}', '{"id":"a"}', '{"id":"a","answer":true}'),
         *('{"id":"a","scores":[]}', '{"id":"a","scores":[NaN]}', '{"id":"a","scores":["x"]}'),
     ],

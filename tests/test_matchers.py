@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import pytest
@@ -10,13 +11,13 @@ from hypothesis import strategies as st
 from literal import literal_gestalt
 from umcqa.errors import InputError
 from umcqa.scoring import matchers
-from umcqa.scoring.matchers import MATCHERS, find_matcher, gestalt
+from umcqa.scoring.matchers import MATCHERS, check_matcher, gestalt
 
 texts = st.one_of(st.text(alphabet="abA é"), st.text())
 
 
 def test_values_worked_out_by_hand() -> None:
-    # "wikim" and then "ia" match: 7 characters, twice, of 9 + 8.
+    # "wikim" and then "ia" match: 7 characters, twice, of 9 + 9.
     assert gestalt("wikimedia", "WIKIMANIA") == pytest.approx(100 * 2 * 7 / 18)
     assert gestalt("", "") == 100.0
     assert gestalt("abc", "") == 0.0
@@ -52,6 +53,15 @@ def test_every_matcher_stays_between_0_and_100(name: str, a: str, b: str) -> Non
     assert 0.0 <= MATCHERS[name](a, b) <= 100.0
 
 
+@pytest.mark.skipif("UMCQA_WITHOUT_KERNEL" in os.environ, reason="installed without a C compiler")
+def test_the_compiled_kernel_is_there() -> None:
+    from umcqa.scoring import _gestalt
+
+    assert _gestalt.matches("wikimedia", "wikimania") == 7
+
+
 def test_an_unknown_matcher_is_named() -> None:
-    with pytest.raises(InputError, match="'exact': the matchers are gestalt, wratio, token-set"):
-        find_matcher("exact")
+    with pytest.raises(
+        InputError, match="'exact': the matchers are gestalt, wratio, token-set, embedding"
+    ):
+        check_matcher("exact")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 
 import umcqa
 from conftest import make_question
-from umcqa.config import parse_config
-from umcqa.files import write_questions
+from umcqa.config import load_config, parse_config
+from umcqa.errors import InputError
+from umcqa.files import read_manifest, write_questions
 from umcqa.pipeline import CANDIDATES, METRICS, QUESTIONS, SCORES
 from umcqa.question import Question
 
@@ -63,18 +65,41 @@ def test_answers_change_no_byte_of_scores_and_candidates(tmp_path: Path, scorer:
         out = tmp_path / name / "run"
         result = umcqa.run({"data": {"path": data}, "score": {"scorer": scorer}}, out=out)
         assert ("accuracy" in result["metrics"]) == (name != "removed")
-        names = [SCORES, CANDIDATES, "scores.manifest.json", "candidates.manifest.json"]
-        files.append([(out / file).read_bytes() for file in names])
+        files.append([(out / file).read_bytes() for file in (SCORES, CANDIDATES)])
+        manifest = read_manifest(out / SCORES)
+        files[-1].append(manifest["fingerprint"].encode())
     assert files[0] == files[1] == files[2]
 
 
 def test_every_stage_leaves_a_file_with_a_manifest(tmp_path: Path) -> None:
     umcqa.run("mc500-window", out=tmp_path)
     for name in QUESTIONS, SCORES, CANDIDATES, METRICS:
-        manifest = json.loads((tmp_path / name).with_suffix(".manifest.json").read_text())
+        manifest = read_manifest(tmp_path / name)
         assert manifest["versions"]["umcqa"] == umcqa.__version__
-        assert len(manifest["sha256"]) == 64
+        assert manifest["sha256"] == sha256((tmp_path / name).read_bytes()).hexdigest()
+        assert name == METRICS or len(manifest["fingerprint"]) == 64
     assert (tmp_path / "config.toml").exists()
+
+
+def test_settings_of_the_data_set_are_found(tmp_path: Path) -> None:
+    from test_data import RACE_FILE, write_race_tar
+
+    race = write_race_tar(
+        tmp_path / "r.tar", {"dev/high/1.txt": json.dumps(RACE_FILE).encode()}, "w"
+    )
+    umcqa.run({"data": {"path": str(race)}}, out=tmp_path / "run")
+    assert load_config(tmp_path / "run" / "config.toml").select.max_candidates == 3
+
+
+def test_bad_settings_leave_the_run_as_it_was(tmp_path: Path) -> None:
+    umcqa.run(out=tmp_path)
+    before = (tmp_path / "config.toml").read_bytes()
+    for config in {"select": {"threshold": float("nan")}}, {"data": {"path": "nothing.csv"}}:
+        with pytest.raises(InputError):
+            umcqa.run(config, out=tmp_path)
+    assert (tmp_path / "config.toml").read_bytes() == before
+    with pytest.raises(InputError, match="is an input: give --out another name"):
+        umcqa.run(tmp_path / "config.toml", out=tmp_path)
 
 
 def test_mctest_answers_beside_the_file_are_part_of_the_data(tmp_path: Path) -> None:

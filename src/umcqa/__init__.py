@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from umcqa.analysis import analyse as analyse
+    from umcqa.answers import answer as answer
     from umcqa.data import load as load
     from umcqa.errors import InputError as InputError
     from umcqa.evaluation import evaluate as evaluate
@@ -29,6 +30,7 @@ _HOMES = {
     "Scorer": "umcqa.scoring.scores",
     "Scores": "umcqa.scoring.scores",
     "analyse": "umcqa.analysis",
+    "answer": "umcqa.answers",
     "evaluate": "umcqa.evaluation",
     "load": "umcqa.data",
     "run": "umcqa.pipeline",

@@ -1,6 +1,16 @@
 """``python -m umcqa``."""
 
-from umcqa.cli import main
+import sys
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C while it still loads is met as quietly as later."""
+    try:
+        from umcqa.cli import main as run
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
+    run()
+
 
 if __name__ == "__main__":
     main()

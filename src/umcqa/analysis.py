@@ -33,7 +33,8 @@ def analyse(
     """The paper's candidate tables and accuracy by question type, in percent.
 
     ``scores`` holds one or two scorers' scores of the same questions in the same order, with a
-    threshold and a number of candidates for each. ``types`` is the first scorer's.
+    threshold and a number of candidates for each. ``types`` is the first scorer's. Questions
+    without an answer are counted (``unanswered``) and left out.
     """
     names = list(scores)
     if not 1 <= len(names) <= 2:
@@ -48,17 +49,22 @@ def analyse(
         select(scores[name], threshold=t, max_candidates=k)
         for name, t, k in zip(names, thresholds, max_candidates, strict=True)
     ]
-    n = 0
-    for question, *sets in zip(questions, *selected, strict=True):
+    n = unanswered = 0
+    for question in questions:
+        sets = [next(candidates, None) for candidates in selected]
         if question.answer is None:
-            raise InputError(f"question {question.id!r} has no answer: analysis needs them all")
+            unanswered += 1
+            continue
         n += 1
         kind = question_type(question.question)
         asked[kind] += 1
         holders = []
         for name, candidates in zip(names, sets, strict=True):
-            if candidates.id != question.id:
-                raise InputError(f"scores of {name} do not match question {question.id!r}")
+            if candidates is None or candidates.id != question.id:
+                raise InputError(
+                    f"the scores of {name} are not of question {question.id!r}: "
+                    "score the same data and split"
+                )
             size[name] += sum(candidates.mask)
             empty[name] += not any(candidates.mask)
             if candidates.mask[question.answer]:
@@ -68,6 +74,8 @@ def analyse(
             right[name][kind] += is_right
         if len(holders) == 1:
             only_in[holders[0]] += 1
+    if not n:
+        raise InputError("no question has an answer: analysis needs an answer key")
     types = {
         name: {
             kind: accuracy_of(right[name][kind], asked[kind])
@@ -78,6 +86,7 @@ def analyse(
     }
     return {
         "n": n,
+        "unanswered": unanswered,
         "candidates": {
             name: {
                 "mean_size": size[name] / n,

@@ -31,8 +31,14 @@ class ScoreConfig:
     """How choices are scored."""
 
     scorer: str = "window"
-    matcher: str = ScorerOptions.matcher
+    matcher: str | None = None
     spans: str | None = None
+    reader: str = ScorerOptions.reader
+    encoder: str = ScorerOptions.encoder
+    lm: str = ScorerOptions.lm
+    lm_prior: bool = ScorerOptions.lm_prior
+    weights: dict[str, float] = field(default_factory=dict)
+    invert_negated: bool = ScorerOptions.invert_negated
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ def _check_type(value: Any, hint: Any, name: str, where: str) -> Any:
     plain = tuple(get_origin(one) or one for one in accepted)
     if float in plain and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if not isinstance(value, plain) or isinstance(value, bool):
+    if not isinstance(value, plain) or (isinstance(value, bool) and bool not in plain):
         wanted = " or ".join(one.__name__ for one in plain if one is not types.NoneType)
         raise InputError(f"{name!r} must be {wanted}, not {value!r}", where)
     return value
@@ -118,15 +124,16 @@ def override(config: Config, **values: Any) -> Config:
     return replace(config, **{name: value for name, value in values.items() if value is not None})
 
 
-def with_selection(config: RunConfig) -> RunConfig:
+def with_selection(config: RunConfig, data_set: str | None = None) -> RunConfig:
     """The config with threshold and number of candidates filled in."""
-    defaults = default_selection(config.score.scorer)
+    defaults = default_selection(config.score.scorer, data_set)
     return replace(config, select=override(defaults, **asdict(config.select)))
 
 
-def default_selection(scorer: str) -> SelectConfig:
-    """The candidates setting of a scorer, from the config that ships under its name."""
-    name = scorer if scorer in shipped_configs() else "window"
+def default_selection(scorer: str, data_set: str | None = None) -> SelectConfig:
+    """The candidates setting of a scorer, from the config shipped for the data set or for it."""
+    names = (f"{data_set}-{scorer}", scorer, "window")
+    name = next(name for name in names if name in shipped_configs())
     return load_config(name).select
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from umcqa.predictions import load_scores
 from umcqa.question import LETTERS, Question
@@ -17,7 +19,7 @@ from umcqa.selection import rank
 
 def console() -> Console:
     """Standard output; texts from data are never taken as markup."""
-    return Console(highlight=False, markup=False)
+    return Console(highlight=False, markup=False, emoji=False)
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -147,3 +149,61 @@ def first_example(questions: Path, scores: Path) -> tuple[Question, Scores]:
     from umcqa.data import load
 
     return next(iter(load(questions))), next(load_scores(scores))
+
+
+_MOST_SHOWN = 40
+_BAR = 20
+
+
+def show_answers(questions: Sequence[Question], answers: Sequence[dict[str, Any]]) -> None:
+    """Each question with its answer, how sure that is, a bar a choice and the evidence."""
+    out = console()
+    passage = None
+    for question, one in list(zip(questions, answers, strict=True))[:_MOST_SHOWN]:
+        if question.passage != passage:
+            passage = question.passage
+            out.rule(style="dim")
+        title = Text(question.question, style="bold")
+        sure = f"  {100 * one['confidence']:.0f}% sure"
+        title.append(sure + (" – check this one" if one["doubtful"] else ""), style=_sureness(one))
+        out.print(title)
+        for i, choice in enumerate(question.choices):
+            bar = "█" * round(_BAR * one["scores"][i])
+            line = Text(f" {'▶' if i == one['answer'] else ' '} {LETTERS[i]} ")
+            line.append(f"{bar:<{_BAR}} ", style=_sureness(one) if i == one["answer"] else "dim")
+            line.append(choice, style="bold" if i == one["answer"] else "")
+            out.print(line)
+        _show_evidence(out, question, one)
+        out.print()
+    doubtful = sum(one["doubtful"] for one in answers)
+    if len(answers) > _MOST_SHOWN:
+        out.print(f"… and {len(answers) - _MOST_SHOWN} more: write them all with --out FILE.csv")
+    if len(answers) > 1:
+        out.print(f"{len(answers)} questions answered, {doubtful} of them doubtful: check those.")
+
+
+def _sureness(one: dict[str, Any]) -> str:
+    return "yellow" if one["doubtful"] else "green"
+
+
+def _show_evidence(out: Console, question: Question, one: dict[str, Any]) -> None:
+    """The evidence for the answer, with a little of the passage around it."""
+    for start, end in one["evidence"][one["answer"]]:
+        before = " ".join(question.passage[max(0, start - 40) : start].split())
+        after = " ".join(question.passage[end : end + 40].split())
+        text = Text("   … " + before + " ", style="dim")
+        text.append(" ".join(question.passage[start:end].split()), style="underline not dim")
+        text.append(f" {after} …", style="dim")
+        out.print(text)
+
+
+def show_models(models: dict[str, Any]) -> None:
+    """The built-in models."""
+    table = _table("Built-in models", "name", "what for", "size", "licence", "here")
+    table.columns[1].justify = "left"
+    for name, one in models.items():
+        here = "yes" if one["present"] else "no"
+        table.add_row(name, one["purpose"], f"{one['size']} MB", one["licence"], here)
+    out = console()
+    out.print(table)
+    out.print("Get one with `umcqa models get NAME`; most are fetched when they are first needed.")

@@ -29,7 +29,10 @@ def paired_p_value(only_a: int, only_b: int) -> float:
     """Exact two-sided test that A and B are right equally often (McNemar's, binomial)."""
     n, few = only_a + only_b, min(only_a, only_b)
     # Whole numbers, so that nothing underflows however many questions there are.
-    tail = sum(math.comb(n, i) for i in range(few + 1))
+    ways = tail = 1  # to choose i of n, and the sum of that so far
+    for i in range(few):
+        ways = ways * (n - i) // (i + 1)
+        tail += ways
     p_value: float = 2 * tail / 2**n
     return min(1.0, p_value)
 
@@ -99,9 +102,10 @@ def _find(predictions: Mapping[str, Prediction], question: Question) -> Predicti
         raise InputError(
             f"no prediction for question {question.id!r}: predict the same data and split"
         )
-    if prediction.answer >= len(question.choices):
+    count = len(question.choices)
+    if prediction.answer >= count or prediction.n_choices not in (None, count):
         raise InputError(
-            f"question {question.id!r} has {len(question.choices)} choices but was answered "
-            f"{prediction.answer}: predict the same data"
+            f"question {question.id!r} has {count} choices, but its prediction is for others: "
+            "predict the same data"
         )
     return prediction

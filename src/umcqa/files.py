@@ -8,7 +8,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
@@ -17,33 +17,60 @@ from umcqa.data.textfiles import read_lines
 from umcqa.errors import InputError
 from umcqa.question import Question, to_row, update_fingerprint
 
+SCHEMA = 1  # of manifests, and of what commands print with --json
 # Libraries that can change a result; those that are installed are named in a manifest.
 _RESULT_LIBRARIES = ("umcqa", "numpy", "rapidfuzz")
 
 
 @contextmanager
 def atomic_writer(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file that appears under its name only when the block ends without an error."""
+    """A file that appears under its name only when the block ends without an error.
+
+    What is no regular file, such as a pipe or /dev/null, is written to as it is.
+    """
     path = Path(path)
+    if path.is_dir():
+        raise InputError("is a folder: give --out a file name", str(path))
+    made_folder = False
+    temporary: Path | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = path.resolve()  # a link stays, and what it leads to is replaced
+        if path.exists() and not path.is_file():
+            with open(path, "wb") as file:
+                yield file
+            return
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True)
+            made_folder = True
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise InputError(
-            f"cannot write there ({error.strerror}): choose another --out", str(path)
-        ) from None
-    temporary = Path(name)
-    try:
+        temporary = Path(name)
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(0o666 & ~_umask())  # mkstemp makes files for the owner only
         temporary.replace(path)
-    except IsADirectoryError:
-        raise InputError("is a folder: give --out a file name", str(path)) from None
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"cannot write there ({reason}): choose another --out", str(path)
+        ) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        if made_folder and not path.exists():
+            with suppress(OSError):
+                path.parent.rmdir()
+
+
+def refuse_overwriting(out: Path, *inputs: str | Path | None) -> None:
+    """Refuse an output that is one of the inputs."""
+    for one in inputs:
+        with suppress(OSError):
+            if one is not None and out.exists() and out.samefile(one) and out.is_file():
+                raise InputError("is an input: give --out another name", str(out))
 
 
 def _umask() -> int:
@@ -75,10 +102,9 @@ def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> tuple[int
     return count, digest.hexdigest()
 
 
-def write_questions(path: str | Path, questions: Iterable[Question]) -> int:
+def write_questions(path: str | Path, questions: Iterable[Question]) -> tuple[int, str]:
     """Questions as JSON Lines, which `load` reads back as they were."""
-    count, _ = write_rows(path, map(to_row, questions))
-    return count
+    return write_rows(path, map(to_row, questions))
 
 
 def read_rows(path: str | Path, parse: Callable[[dict[str, Any]], Any]) -> Iterator[Any]:
@@ -91,7 +117,7 @@ def read_rows(path: str | Path, parse: Callable[[dict[str, Any]], Any]) -> Itera
             if not isinstance(row, dict):
                 raise ValueError("not an object")
             yield parse(row)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(
                 f"not a row of this kind of file ({type(error).__name__}: {error}): write it again",
                 f"{path}:{number}",
@@ -126,23 +152,28 @@ class Fingerprint:
 def fingerprint_files(path: Path) -> str:
     """SHA-256 of a file's bytes, or of the names and bytes of all files of a folder."""
     digest = hashlib.sha256()
-    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-        if file.is_file():
-            digest.update(file.relative_to(path).as_posix().encode() + b"\0")
-            with open(file, "rb") as stream:
-                while block := stream.read(1 << 20):
-                    digest.update(block)
+    if not path.is_dir():
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    for inner in sorted(path.rglob("*")):
+        if inner.is_file():
+            digest.update(
+                f"{inner.relative_to(path).as_posix()} {fingerprint_files(inner)}".encode()
+            )
     return digest.hexdigest()
 
 
 def manifest_path(path: str | Path) -> Path:
-    """``scores.jsonl`` has its manifest in ``scores.manifest.json``."""
-    return Path(path).with_suffix(".manifest.json")
+    """``scores.jsonl`` has its manifest in ``scores.jsonl.manifest.json``."""
+    path = Path(path)
+    return path.with_name(f"{path.name}.manifest.json")
 
 
 def write_manifest(path: str | Path, stage: str, **contents: Any) -> None:
     """Say beside a stage's output how it was made."""
-    manifest = {"schema": 1, "stage": stage, "versions": versions(), **contents}
+    if not Path(path).is_file():
+        return  # a pipe has nothing beside it
+    manifest = {"schema": SCHEMA, "stage": stage, "versions": versions(), **contents}
     write_text(manifest_path(path), json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
 
 

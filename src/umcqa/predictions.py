@@ -18,13 +18,14 @@ class Prediction:
 
     id: str
     answer: int
-    tied: bool
+    tied: bool = False
+    n_choices: int | None = None  # where the prediction tells
 
 
 def predict_from(id: str, scores: tuple[float, ...]) -> Prediction:
     """The best choice, the first of equally good ones."""
     best = max(scores)
-    return Prediction(id, scores.index(best), scores.count(best) > 1)
+    return Prediction(id, scores.index(best), scores.count(best) > 1, len(scores))
 
 
 def scores_to_row(scores: Scores) -> dict[str, Any]:
@@ -33,6 +34,7 @@ def scores_to_row(scores: Scores) -> dict[str, Any]:
         "id": scores.id,
         "scores": list(scores.scores),
         "evidence": [[list(place) for place in places] for places in scores.evidence],
+        **(scores.notes or {}),
     }
 
 
@@ -57,13 +59,15 @@ def load_predictions(path: str | Path) -> Iterator[Prediction]:
 
 
 def _prediction(row: dict[str, Any]) -> Prediction:
+    if "passage" in row:
+        raise ValueError("this is a question, whose answer is no prediction")
     numbers = row.get("probabilities", row.get("scores"))
     if numbers is not None:
         return predict_from(_id(row), _numbers(numbers))
     answer = row["answer"]
     if not isinstance(answer, int) or isinstance(answer, bool) or answer < 0:
         raise ValueError("the answer is not a choice's index")
-    return Prediction(_id(row), answer, tied=False)
+    return Prediction(_id(row), answer)
 
 
 def _id(row: dict[str, Any]) -> str:

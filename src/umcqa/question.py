@@ -36,8 +36,11 @@ class Question:
     split: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "choices", tuple(self.choices))
-        object.__setattr__(self, "subsets", tuple(self.subsets))
+        for name in "choices", "subsets":
+            value = getattr(self, name)
+            if isinstance(value, str):  # which tuple() would take apart
+                raise InputError(f"the {name} are one text: write a list of texts")
+            object.__setattr__(self, name, tuple(value))
         problem = _find_problem(self)
         if problem:
             raise InputError(problem)
@@ -75,6 +78,8 @@ def _find_problem(question: Question) -> str | None:
             f"{count} choice{'' if count == 1 else 's'}: "
             f"give {MIN_CHOICES} to {MAX_CHOICES} choices"
         )
+    if not isinstance(question.answer, int | None) or isinstance(question.answer, bool):
+        return f"the answer {question.answer!r} is not a choice's index: count from 0"
     if question.answer is not None and not 0 <= question.answer < count:
         return (
             f"answer {question.answer} is out of range for {count} choices: "

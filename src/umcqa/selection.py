@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -46,6 +47,14 @@ def rank(scores: tuple[float, ...]) -> list[int]:
     return sorted(range(len(scores)), key=lambda i: -scores[i])
 
 
+def check_selection(threshold: float, max_candidates: int) -> None:
+    """Refuse settings that no score can meet in a sensible way."""
+    if max_candidates < 1:
+        raise InputError(f"{max_candidates} candidates at most: give at least 1")
+    if not math.isfinite(threshold):
+        raise InputError(f"the threshold {threshold} is not a finite number")
+
+
 def select(
     scores: Iterable[Scores], *, threshold: float, max_candidates: int
 ) -> Iterator[Candidates]:
@@ -53,10 +62,7 @@ def select(
 
     Fewer than n, because a set of all choices says nothing: its loss is zero.
     """
-    if max_candidates < 1:
-        raise InputError(f"--max-candidates {max_candidates}: give at least 1")
-    if threshold != threshold:
-        raise InputError("--threshold is not a number")
+    check_selection(threshold, max_candidates)
     return (_select_one(one, threshold, max_candidates) for one in scores)
 
 

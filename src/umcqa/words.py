@@ -14,6 +14,7 @@ _CJK = (
 )
 _LETTERS = rf"[^\W_{_CJK}]+"
 _WORD = re.compile(rf"{_LETTERS}(?:['’]{_LETTERS})*|[^\W_]")
+_ANY_CJK = re.compile(f"[{_CJK}]")
 # The same for lower-cased ASCII, where most time goes: half the time, by small classes and
 # possessive repeats, which never step back.
 _ASCII_WORD = re.compile(r"[a-z0-9]++(?:'[a-z0-9]++)*+")
@@ -26,6 +27,11 @@ def words(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
     return [word.lower() for word in _WORD.findall(text)]
+
+
+def has_cjk(text: str) -> bool:
+    """Whether the text has Chinese, Japanese or Korean characters."""
+    return not text.isascii() and _ANY_CJK.search(text) is not None
 
 
 def tokens(text: str) -> list[str]:

@@ -33,6 +33,13 @@ FILE_READERS: Mapping[str, Reader] = {
     ".tgz": race.read_archive,
     ".tar": race.read_archive,
 }
+# Data sets that have settings of their own (configs/race-window.toml and so on).
+DATA_SETS: Mapping[Reader, str] = {
+    race.read_folder: "race",
+    race.read_archive: "race",
+    mctest.read_folder: "mc500",
+    mctest.read_file: "mc500",
+}
 _SPLIT_FILE = re.compile(r"(?:.*[-_.])?(train|dev|test|validation|valid|val)(?:[-_.].*)?")
 
 
@@ -43,9 +50,15 @@ class Questions:
     """
 
     def __init__(
-        self, read: Callable[[], Iterator[Located]], name: str, split: str | None, limit: int | None
+        self,
+        read: Callable[[], Iterator[Located]],
+        name: str,
+        split: str | None,
+        limit: int | None,
+        data_set: str | None = None,
     ) -> None:
         self.name = name
+        self.data_set = data_set  # by which settings of its own are found
         self._read = read
         self._split = split
         self._limit = limit
@@ -62,7 +75,7 @@ class Questions:
                 splits.add(question.split)
             if self._split is not None and question.split != self._split:
                 continue
-            key = hash(question.id)
+            key = hash((question.split, question.id))  # splits may each count from one
             if key in seen:
                 raise InputError(
                     f"the id {question.id!r} is used twice: give each question its own", where
@@ -90,21 +103,35 @@ def load(
     ``"hub:owner/name"`` a data set of the Hugging Face hub. ``columns`` maps fields (``passage``,
     ``question``, ``choices`` …) to the file's own names where they are not found by themselves.
     """
+    if limit is not None and limit < 1:
+        raise InputError(f"a limit of {limit} questions: give at least 1")
     request = Request(canonical_split(split) if split is not None else None, columns or {})
     name = str(path)
     if name.startswith("hub:"):
-        read = partial(arrow.read_hub, name.removeprefix("hub:"), request)
-    else:
-        place = Path(path)
-        if name == SAMPLE_NAME and not place.exists():
-            place = SAMPLE_PATH
-        read = partial(_reader(place), place, request)
-    return Questions(read, name, request.split, limit)
+        read: Callable[[], Iterator[Located]] = partial(
+            arrow.read_hub, name.removeprefix("hub:"), request
+        )
+        return Questions(read, name, request.split, limit)
+    place = locate_data(name)
+    reader = _reader(place)
+    data_set = DATA_SETS.get(reader)
+    return Questions(partial(reader, place, request), name, request.split, limit, data_set)
+
+
+def locate_data(name: str) -> Path:
+    """The file or folder of that name, or the embedded sample."""
+    place = Path(name)
+    try:
+        if place.exists():
+            return place
+    except OSError as error:
+        raise InputError(f"cannot read it ({error.strerror}): check the path", name[:200]) from None
+    if name == SAMPLE_NAME:
+        return SAMPLE_PATH
+    raise InputError("no such file or folder: check the path", name)
 
 
 def _reader(path: Path) -> Reader:
-    if not path.exists():
-        raise InputError("no such file or folder: check the path", str(path))
     if not path.is_dir():
         return _file_reader(path)
     if race.is_race_folder(path):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from umcqa.data.records import Fields, canonical_split, questions_of
-from umcqa.data.source import Located, Request
+from umcqa.data.source import Located, Request, stem_of
 from umcqa.errors import InputError
+from umcqa.question import Question
 
 _INSTALL = "install it with: pip install 'umcqa[hub]'"
 
@@ -28,7 +32,7 @@ def read_parquet(path: Path, request: Request) -> Iterator[Located]:
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             rows = (row for batch in file.iter_batches(1024) for row in batch.to_pylist())
-            yield from _read_rows(rows, str(path), path.stem, None, request)
+            yield from _read_rows(rows, str(path), stem_of(path), None, request)
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(
             f"not a readable Parquet file ({error}): get it again", str(path)
@@ -56,7 +60,10 @@ def read_hub(name: str, request: Request) -> Iterator[Located]:
     datasets = _import_datasets(f"hub:{name}")
     repository, _, config = name.partition(":")
     try:
-        loaded = datasets.load_dataset(repository, config or None, streaming=True)
+        config = config or _usual_config(datasets.get_dataset_config_names(repository))
+        loaded = datasets.load_dataset(repository, config, streaming=True)
+    except InputError as error:
+        raise InputError(str(error), f"hub:{name}") from None
     except Exception as error:  # network, configuration and format errors of many libraries
         raise InputError(
             f"cannot load it ({type(error).__name__}: {error}): check the name, give a config as "
@@ -66,11 +73,25 @@ def read_hub(name: str, request: Request) -> Iterator[Located]:
     yield from _read_splits(loaded, f"hub:{name}", Path(repository).name, request)
 
 
+def _usual_config(names: list[str]) -> str:
+    """The only config, or the one that is everything."""
+    usual = next((name for name in ("default", "all") if name in names), None)
+    if usual is None and len(names) > 1:
+        raise InputError(f"it has several configs: add one of {', '.join(names)} after a colon")
+    return usual or names[0]
+
+
 def _import_datasets(where: str) -> Any:
     try:
         import datasets
+        import huggingface_hub
     except ImportError:
         raise InputError(f"this needs the datasets library: {_INSTALL}", where) from None
+    # One line of ours says what is wrong; theirs would come before it, many of them.
+    datasets.utils.logging.set_verbosity_error()
+    huggingface_hub.utils.logging.set_verbosity_error()
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
     return datasets
 
 
@@ -89,9 +110,15 @@ def _read_rows(
 ) -> Iterator[Located]:
     fields: Fields | None = None
     for number, row in enumerate(rows, 1):
-        fields = fields or Fields(list(row), request.columns, f"{where}:{number}")
+        fields = fields or Fields(row, request.columns, f"{where}:{number}")
         try:
             for question in questions_of(row, fields, f"{stem}-{number}", split):
-                yield f"{where}:{number}", question
+                yield f"{where}:{number}", _with_race_level(question, row)
         except InputError as error:
             raise InputError(str(error), f"{where}:{number}") from None
+
+
+def _with_race_level(question: Question, row: Mapping[str, Any]) -> Question:
+    """The level of a RACE question on the hub, which stands only in its file's name."""
+    match = re.fullmatch(r"(middle|high)\d+\.txt", str(row.get("example_id", "")))
+    return replace(question, subsets=(match[1],)) if match and not question.subsets else question

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from umcqa.data.records import Fields, questions_of
-from umcqa.data.source import Located, Request
+from umcqa.data.source import Located, Request, stem_of
 from umcqa.data.textfiles import read_lines
 from umcqa.errors import InputError
 
@@ -30,7 +30,7 @@ def read_json(path: Path, request: Request) -> Iterator[Located]:
     """A list of objects, read one by one; or one object, a story or a wrapper around a list."""
     text = "".join(line for _, line in read_lines(path)) if _starts_with(path, "{") else None
     if text is not None:
-        records = _records_of_object(_parse(text, f"{path}:1"))
+        records = _records_of_object(_parse(text, f"{path}:1"), request)
     else:
         records = _stream_list(path)
     numbered = ((f"{path}:{number}", number, record) for number, record in enumerate(records, 1))
@@ -43,7 +43,8 @@ def _parse(text: str, where: str) -> Any:
     except RecursionError:
         raise InputError("nested too deeply: see docs/data.md for the format", where) from None
     except ValueError as error:
-        raise InputError(f"not valid JSON ({error}): mend or remove it", where) from None
+        hint = " (one object a line is .jsonl)" if "Extra data" in str(error) else ""
+        raise InputError(f"not valid JSON ({error}): mend or remove it{hint}", where) from None
 
 
 def _read_records(
@@ -59,7 +60,7 @@ def _read_records(
         if names not in known:
             known[names] = Fields(names, request.columns, where)
         try:
-            for question in questions_of(record, known[names], f"{path.stem}-{number}"):
+            for question in questions_of(record, known[names], f"{stem_of(path)}-{number}"):
                 yield where, question
         except InputError as error:
             raise InputError(str(error), where) from None
@@ -72,8 +73,8 @@ def _starts_with(path: Path, character: str) -> bool:
     raise InputError("the file is empty: give at least one question", str(path))
 
 
-def _records_of_object(document: Any) -> Iterator[Any]:
-    if isinstance(document, dict) and "passage" not in Fields(list(document), {}, "").single:
+def _records_of_object(document: Any, request: Request) -> Iterator[Any]:
+    if isinstance(document, dict) and not Fields(document, request.columns, "").has("passage"):
         for name in _LIST_NAMES:
             if isinstance(document.get(name), list):
                 yield from document[name]

@@ -14,8 +14,9 @@ from umcqa.data.textfiles import decode
 from umcqa.errors import InputError
 from umcqa.question import LETTERS, Question
 
+_LARGEST_MEMBER = 64 << 20
 LEVELS = ("middle", "high")
-_MEMBER = re.compile(r"(?:^|/)(train|dev|test)/(middle|high)/(\d+)\.txt$")
+_MEMBER = re.compile(r"(?:^|/)(train|dev|test)/(middle|high)/(\d{1,18})\.txt$")
 
 
 def is_race_folder(path: Path) -> bool:
@@ -60,7 +61,9 @@ def read_archive(path: Path, request: Request) -> Iterator[Located]:
         # gzip reports damage as an OSError without a system message.
         reason = error.strerror or str(error)
         raise InputError(f"cannot read it ({reason}): check or get it again", str(path)) from None
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+    except (tarfile.TarError, EOFError, zlib.error, ValueError, OverflowError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
             f"the archive is cut off or damaged ({error}): get it again", str(path)
         ) from None
@@ -73,10 +76,15 @@ def _check_member(member: tarfile.TarInfo, path: Path) -> None:
             f"member {member.name!r} points outside the archive: get it from its source again",
             str(path),
         )
-    if not (member.isfile() or member.isdir()):
+    if not (member.isfile() or member.isdir()) or member.issparse():
         raise InputError(
-            f"member {member.name!r} is a link or device: make the archive of plain files",
+            f"member {member.name!r} is a link, device or sparse file: "
+            "make the archive of plain files",
             str(path),
+        )
+    if member.size > _LARGEST_MEMBER:
+        raise InputError(
+            f"member {member.name!r} is too large for a passage: get the archive again", str(path)
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from umcqa.errors import InputError
@@ -23,6 +23,7 @@ FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
     "subsets": ("subsets", "subset", "tags", "tag", "level", "kind"),
     "split": ("split",),
 }
+REQUIRED_FIELDS = ("passage", "question", "choices")
 # Columns of single choices: "A", "choice_b", "Option 3", "answer 1".
 _CHOICE_COLUMN = re.compile(r"(?:choice|option|opt|answer|ans|candidate|ending)?([a-z]|\d{1,2})")
 
@@ -41,23 +42,29 @@ def _plain(name: str) -> str:
 class Fields:
     """Which of a file's names hold which field of a question."""
 
-    def __init__(self, names: Sequence[str], columns: Mapping[str, str], where: str) -> None:
+    def __init__(self, names: Iterable[str], columns: Mapping[str, str], where: str) -> None:
         """Find the fields among ``names``; ``columns`` (field to name) is the user's own map."""
         self.where = where
+        self.columns = columns
         self.single: dict[str, str] = {}
         self.choice_names: list[str] = []
         self.choice_labels: list[str] = []
+        present = list(names)
         for field, name in columns.items():
-            self._map(field, name, names)
-        known = {_plain(name): name for name in reversed(names)}
+            self._map(field, name, present)
+        known = {_plain(name): name for name in reversed(present)}
         for field, aliases in FIELD_NAMES.items():
-            if field in self.single or (field == "choices" and self.choice_names):
+            if self.has(field) or field in columns:
                 continue
             found = next((known[alias] for alias in aliases if alias in known), None)
             if found is not None:
                 self.single[field] = found
-        if "choices" not in self.single and not self.choice_names:
-            self._find_choice_columns(names)
+        if not self.has("choices") and "choices" not in columns:
+            self._find_choice_columns(present)
+
+    def has(self, field: str) -> bool:
+        """Whether the field was found."""
+        return field in self.single or (field == "choices" and bool(self.choice_names))
 
     def _map(self, field: str, name: str, names: Sequence[str]) -> None:
         if field not in FIELD_NAMES:
@@ -65,11 +72,8 @@ class Fields:
                 f"--columns: unknown field {field!r}: the fields are {', '.join(FIELD_NAMES)}"
             )
         wanted = [part.strip() for part in name.split("|")] if field == "choices" else [name]
-        for one in wanted:
-            if one not in names:
-                raise InputError(
-                    f"no column {one!r}: the columns are {', '.join(names)}", self.where
-                )
+        if not all(one in names for one in wanted):
+            return  # whoever needs the field says so: it may be optional, or stand in a story
         if len(wanted) > 1:
             self.choice_names = wanted
             self.choice_labels = list(LETTERS[: len(wanted)].lower())
@@ -95,9 +99,10 @@ class Fields:
 
     def require_for_tables(self) -> None:
         """A table must have a passage, a question and choices; say what is missing if not."""
-        missing = [field for field in ("passage", "question") if field not in self.single]
-        if "choices" not in self.single and not self.choice_names:
-            missing.append("choices")
+        missing = [field for field in REQUIRED_FIELDS if not self.has(field)]
+        mapped = [self.columns[field] for field in missing if field in self.columns]
+        if mapped:
+            raise InputError(f"no column {mapped[0]!r}: check --columns", self.where)
         if missing:
             raise InputError(
                 f"no column for {' and '.join(missing)}: name the columns id, passage, question, "
@@ -120,7 +125,7 @@ def questions_of(
             if not isinstance(inner, Mapping):
                 raise InputError("'questions' must list objects: see docs/data.md")
             inner_row = {**{k: v for k, v in row.items() if k not in ("questions", "id")}, **inner}
-            inner_fields = Fields(list(inner_row), {}, where="")  # the caller says where
+            inner_fields = Fields(inner_row, fields.columns, where="")  # the caller says where
             story_id = _text(fields.get(row, "id")) or default_id
             yield _question(inner_row, inner_fields, f"{story_id}-{number}", split)
     else:
@@ -144,11 +149,9 @@ def _question(
 
 
 def _text(value: Any) -> str:
-    """A cell as text: numbers as people write them, nothing for a blank."""
+    """A value as text; nothing for a blank."""
     if value is None:
         return ""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))  # a spreadsheet's 3 is the float 3.0
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
     raise InputError(f"expected text but found {type(value).__name__}: see docs/data.md")
@@ -157,7 +160,8 @@ def _text(value: Any) -> str:
 def _required(row: Mapping[str, Any], fields: Fields, field: str) -> str:
     if field not in fields.single:
         raise InputError(
-            f"no {field}: add it under the name {field!r} (found: {', '.join(map(str, row))})"
+            f"no {field}: add it under the name {fields.columns.get(field, field)!r} "
+            f"(found: {', '.join(map(str, row))})"
         )
     return _text(fields.get(row, field))
 
@@ -172,6 +176,8 @@ def _choices(row: Mapping[str, Any], fields: Fields) -> tuple[list[str], list[st
     if isinstance(value, Mapping):
         if isinstance(value.get("text"), Sequence) and isinstance(value.get("label"), Sequence):
             texts, labels = list(value["text"]), [str(label) for label in value["label"]]
+            if len(texts) != len(labels):
+                raise InputError("as many labels as texts are needed among the choices")
         else:
             texts, labels = list(value.values()), [str(label) for label in value]
         return [_text(text) for text in texts], [label.strip().lower() for label in labels]
@@ -206,22 +212,26 @@ def _split_choices(value: str) -> list[Any]:
 
 def _answer(value: Any, choices: Sequence[str], labels: Sequence[str]) -> int | None:
     """An answer given as a letter, as its column's label or number, or as the choice's text."""
-    is_index = labels[:1] == ["0"] or str(value) not in labels
+    is_index = labels[:1] == ["0"] or str(value) not in labels  # else it is a choice's own label
     if isinstance(value, int) and not isinstance(value, bool) and is_index:
         return value  # the question itself says if it is out of range
     text = _text(value).strip()
     if not text:
         return None
     label = text.lower().strip(".)( ")
+    if label.isdigit():
+        label = label.lstrip("0") or "0"  # as in the names of columns
     by_text = [i for i, choice in enumerate(choices) if choice.strip() == text]
     by_label = labels.index(label) if label in labels else None
     if by_label is None and len(label) == 1 and label.upper() in LETTERS:
         letter = LETTERS.index(label.upper())
         if letter < len(choices) or not by_text:  # a letter beyond the choices may be a text
             by_label = letter
-    if by_label is not None and label.isdigit() and by_text and by_label not in by_text:
+    if by_label is not None and by_text and by_label not in by_text:
         raise InputError(
-            f"answer {text!r} is both a number and another choice's text: write the letter instead"
+            f"answer {text!r} is both a label and another choice's text: "
+            f"write {LETTERS[by_label]} or {LETTERS[by_text[0]]}, whichever is meant, as a letter "
+            "that is no choice's text, or change the texts"
         )
     if by_label is not None:
         return by_label

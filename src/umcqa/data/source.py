@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
 from umcqa.question import Question
 
 # A question and where it stands ("file:row"), for errors found later, such as a repeated id.
 Located: TypeAlias = tuple[str, Question]
+
+
+def stem_of(path: Path) -> str:
+    """The file's name for ids made from it; what no text can hold is replaced."""
+    return path.stem.encode("utf-8", "replace").decode("utf-8")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -10,10 +10,12 @@ from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 from umcqa.errors import InputError
 from umcqa.question import Question
-from umcqa.scoring import reader, window
+from umcqa.scoring import embedding, ensemble, lm, reader, window
+from umcqa.scoring.matchers import check_matcher
 from umcqa.scoring.scores import Scorer, ScorerOptions, Scores
 
 SCORERS: Mapping[str, Scorer] = {
@@ -22,7 +24,11 @@ SCORERS: Mapping[str, Scorer] = {
     "window-release": Scorer(
         window.score_window_release, family="lexical", survey=window.count_words_of_release
     ),
-    "reader": Scorer(reader.score_reader, family="reader"),
+    "reader": Scorer(reader.score_reader, family="reader", parallel=False),
+    "reader-mass": Scorer(reader.score_reader_mass, family="reader", parallel=False),
+    "embedding": Scorer(embedding.score_embedding, family="embedding", parallel=False),
+    "lm": Scorer(lm.score_lm, family="lm", parallel=False),
+    "ensemble": Scorer(ensemble.score_ensemble, family="ensemble", parallel=False),
 }
 ENTRY_POINTS = "umcqa.scorers"  # where other packages register a `Scorer`
 _BATCH_QUESTIONS = 256
@@ -50,26 +56,29 @@ def score(
     questions: Iterable[Question],
     scorer: str = "window",
     *,
-    matcher: str = ScorerOptions.matcher,
     spans: str | Path | Mapping[str, str] | None = None,
     workers: int = 1,
+    **options: Any,
 ) -> Iterator[Scores]:
     """Score every choice, as a stream in the order of the questions.
 
-    ``workers`` processes share the work; the result is the same with any number of them. Answers
-    are not looked at.
+    ``spans`` are given answers of a reader, by question id or in a file; ``options`` are the other
+    fields of `ScorerOptions`. ``workers`` processes share the work of scorers without a model; the
+    result is the same with any number of them. Answers are not looked at.
     """
     entry = find_scorer(scorer)
     if workers < 1:
         raise InputError(f"{workers} workers: give at least one")
+    if options.get("matcher") is not None:
+        check_matcher(options["matcher"])  # a wrong name is said before any work is done
     if spans is not None and not isinstance(spans, Mapping):
         spans = reader.load_spans(spans)
-    options = ScorerOptions(matcher=matcher, spans=spans)
+    settings = ScorerOptions(spans=spans, **options)
     if entry.survey is not None:
         if iter(questions) is questions:  # can be read only once, so it must be kept
             questions = list(questions)
-        options = replace(options, survey=entry.survey(questions))
-    return _score_batches(_batches(questions), entry, options, workers)
+        settings = replace(settings, survey=entry.survey(questions))
+    return _score_batches(_batches(questions), entry, settings, workers if entry.parallel else 1)
 
 
 def _batches(questions: Iterable[Question]) -> Iterator[list[Question]]:
@@ -112,7 +121,7 @@ _worker: tuple[Callable[..., list[Scores]], ScorerOptions] | None = None
 def _start_worker(function: Callable[..., list[Scores]], options: ScorerOptions) -> None:
     global _worker
     _worker = (function, options)
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to handle
 
 
 def _score_in_worker(batch: list[Question]) -> list[Scores]:

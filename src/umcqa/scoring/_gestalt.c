@@ -7,6 +7,7 @@
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <string.h>
 
 typedef struct {
     Py_ssize_t a_start, a_end, b_start, b_end;
@@ -25,6 +26,8 @@ count_matches(const Py_UCS4 *a, Py_ssize_t a_length, const Py_UCS4 *b, Py_ssize_
         Py_ssize_t longest = 0, a_at = 0, b_at = 0;
         memset(run + piece.b_start, 0, (size_t)(piece.b_end - piece.b_start + 1) * sizeof *run);
         for (Py_ssize_t i = piece.a_start; i < piece.a_end; i++) {
+            if (i % 256 == 255 && PyErr_CheckSignals()) /* texts may be long: let Ctrl-C in */
+                return -1;
             const Py_UCS4 letter = a[i];
             Py_ssize_t before = 0; /* run of the previous row at j, the diagonal neighbour */
             for (Py_ssize_t j = piece.b_start; j < piece.b_end; j++) {
@@ -59,9 +62,10 @@ matches(PyObject *module, PyObject *args)
     Py_UCS4 *a = PyUnicode_AsUCS4Copy(a_text), *b = PyUnicode_AsUCS4Copy(b_text);
     Py_ssize_t *run = PyMem_Malloc((size_t)(b_length + 1) * sizeof *run);
     Piece *todo = PyMem_Malloc((size_t)(a_length + 1) * sizeof *todo);
-    if (a && b && run && todo)
-        result = PyLong_FromSsize_t(count_matches(a, a_length, b, b_length, run, todo));
-    else if (!PyErr_Occurred())
+    if (a && b && run && todo) {
+        Py_ssize_t count = count_matches(a, a_length, b, b_length, run, todo);
+        result = count < 0 ? NULL : PyLong_FromSsize_t(count);
+    } else if (!PyErr_Occurred())
         PyErr_NoMemory();
     PyMem_Free(a);
     PyMem_Free(b);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from umcqa.errors import InputError
@@ -41,10 +41,36 @@ def token_set(span: str, choice: str) -> float:
 
 
 MATCHERS: Mapping[str, Matcher] = {"gestalt": gestalt, "wratio": wratio, "token-set": token_set}
+EMBEDDING = "embedding"  # the cosine of the texts' embeddings, which needs an encoder
 
 
-def find_matcher(name: str) -> Matcher:
-    """The matcher of that name."""
-    if name not in MATCHERS:
-        raise InputError(f"unknown matcher {name!r}: the matchers are {', '.join(MATCHERS)}")
-    return MATCHERS[name]
+def check_matcher(name: str) -> None:
+    """Refuse a name that is no matcher's."""
+    if name not in MATCHERS and name != EMBEDDING:
+        known = ", ".join([*MATCHERS, EMBEDDING])
+        raise InputError(f"unknown matcher {name!r}: the matchers are {known}")
+
+
+def match_all(
+    spans: Sequence[Sequence[str]], choices: Sequence[Sequence[str]], name: str, encoder: str
+) -> list[list[list[float]]]:
+    """For each question, how alike each of its choices is to each of its spans."""
+    check_matcher(name)
+    if name != EMBEDDING:
+        match = MATCHERS[name]
+        return [
+            [[match(span, choice) for span in of_spans] for choice in of_choices]
+            for of_spans, of_choices in zip(spans, choices, strict=True)
+        ]
+    from umcqa.neural.embedding import embed
+
+    texts = [text for group in (*spans, *choices) for text in group]
+    vectors = dict(zip(texts, embed(texts, encoder), strict=True)) if texts else {}
+    return [
+        [
+            # A cosine below zero is no likeness at all.
+            [max(0.0, 100.0 * float(vectors[span] @ vectors[choice])) for span in of_spans]
+            for choice in of_choices
+        ]
+        for of_spans, of_choices in zip(spans, choices, strict=True)
+    ]

@@ -13,19 +13,29 @@ Range: TypeAlias = tuple[int, int]  # start and end character of the passage
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """A question's scores, one a choice, with what in the passage speaks for each choice."""
+    """A question's scores, one a choice, with what in the passage speaks for each choice.
+
+    ``notes`` is what else the scorer has to say; it becomes part of the row in a scores file.
+    """
 
     id: str
     scores: tuple[float, ...]
     evidence: tuple[tuple[Range, ...], ...]
+    notes: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
 class ScorerOptions:
     """What a user may set; a scorer reads what concerns it."""
 
-    matcher: str = "wratio"
+    matcher: str | None = None  # not set: the scorer's own
     spans: Mapping[str, str] | None = None
+    reader: str = "reader"
+    encoder: str = "minilm"
+    lm: str = "smollm2"
+    lm_prior: bool = False  # subtract what a choice is worth without the passage
+    weights: Mapping[str, float] = field(default_factory=dict)  # of the ensemble's families
+    invert_negated: bool = True  # in the ensemble, NOT questions want the lowest score
     # What the scorer's `survey` returned, for scorers that must see all questions first.
     survey: Any = None
 
@@ -40,8 +50,10 @@ class Scorer:
     Questions of one passage that stand next to each other come in one batch. ``family`` groups
     scorers that draw on the same knowledge and so err together. ``survey`` takes one look at all
     the questions before any is scored, and its result reaches the function as an option.
+    ``parallel`` says whether processes may share the work; scorers with a model use threads.
     """
 
     score: ScoreBatch
-    family: str = field(default="other")
+    family: str = "other"
     survey: Callable[[Iterable[Question]], Any] | None = None
+    parallel: bool = True

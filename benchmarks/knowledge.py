@@ -1,0 +1,97 @@
+"""Speed of the scorers with a model, side by side with plain loops, in one run.
+
+python benchmarks/knowledge.py [QUESTIONS]      (needs UMCQA_DATA; 400 questions by default)
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import torch
+from transformers import AutoTokenizer
+
+import umcqa
+from umcqa.models import find_model
+from umcqa.neural.reader import load_reader, load_reader_model
+
+
+def plain_reading(questions: list[umcqa.Question], folder: Path) -> list[str]:
+    """One pair at a time, fp32, as the libraries' own examples do."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = load_reader_model(folder, torch.device("cpu")).eval()
+    model.set_attn_implementation("sdpa")
+    answers = []
+    for question in questions:
+        inputs = tokenizer(
+            question.question,
+            question.passage,
+            truncation="only_second",
+            max_length=384,
+            stride=128,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+            padding="max_length",
+            return_tensors="pt",
+        )
+        offsets = inputs.pop("offset_mapping")
+        inputs.pop("overflow_to_sample_mapping")
+        best = (float("-inf"), "")
+        for window in range(len(offsets)):
+            with torch.inference_mode():
+                output = model(
+                    **{name: values[window : window + 1] for name, values in inputs.items()}
+                )
+            start, end = int(output.start_logits.argmax()), int(output.end_logits.argmax())
+            score = float(output.start_logits.max() + output.end_logits.max())
+            span = question.passage[int(offsets[window, start, 0]) : int(offsets[window, end, 1])]
+            best = max(best, (score, span))
+        answers.append(best[1])
+    return answers
+
+
+def timed(name: str, n: int, started: float) -> float:
+    """Print a row of the table; return the questions a second."""
+    seconds = time.perf_counter() - started
+    print(f"| {name} | {n} | {seconds:.1f} | {n / seconds:.2f} |", flush=True)
+    return n / seconds
+
+
+def main() -> None:
+    """Measure and print a Markdown table."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+    data = Path(os.environ["UMCQA_DATA"])
+    race = list(umcqa.load(data / "RACE.tar.gz", "dev", limit=count))
+    print(f"{torch.get_num_threads()} threads\n")
+    print("| | questions | seconds | questions/s |\n|---|---:|---:|---:|")
+    reader = load_reader("reader")
+    pairs = [(question.question, question.passage) for question in race]
+    reader.read(pairs[:8])  # warm
+    started = time.perf_counter()
+    reader.read(pairs)
+    ours = timed("reader, RACE dev", len(race), started)
+    few = race[: max(20, count // 8)]
+    started = time.perf_counter()
+    plain_reading(few, find_model("reader"))
+    plain = timed("plain transformers loop, RACE dev", len(few), started)
+    mc500 = list(umcqa.load(data / "MCTest"))
+    list(umcqa.score(mc500[:8], "embedding"))
+    started = time.perf_counter()
+    list(umcqa.score(mc500, "embedding"))
+    timed("embedding, all of MC500", len(mc500), started)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    some = mc500[:40]
+    list(umcqa.score(some[:4], "lm"))
+    started = time.perf_counter()
+    list(umcqa.score(some, "lm"))
+    timed("lm, MC500", len(some), started)
+    print(
+        f"\nreader: {ours / plain:.1f} times the plain loop; peak memory to the embeddings {peak:.0f} MiB"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Commands that use pre-trained knowledge: answer, models, train-reader, evaluate-reader."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from umcqa.cli.options import (
+    SCORER_HELP,
+    Columns,
+    Json,
+    Limit,
+    Offline,
+    ScorerFlags,
+    Split,
+    data_config,
+    print_json,
+    warn_limit,
+    with_scorer_flags,
+)
+from umcqa.errors import InputError
+
+
+@with_scorer_flags
+def answer_command(
+    file: Annotated[
+        str | None,
+        typer.Argument(help="Any data format; without it, type a question at the terminal."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the answers here (.csv or .jsonl).")
+    ] = None,
+    scorer: Annotated[str, typer.Option(help=SCORER_HELP)] = "ensemble",
+    split: Split = None,
+    limit: Limit = None,
+    columns: Columns = None,
+    json: Json = False,
+    *,
+    flags: ScorerFlags,
+) -> None:
+    """Answer questions: the choice, how sure, and the evidence in the passage."""
+    from dataclasses import asdict
+
+    from umcqa.answers import answer, check_answers_file, type_question, write_answers
+    from umcqa.data import load
+    from umcqa.display import show_answers
+    from umcqa.files import refuse_overwriting
+    from umcqa.progress import track
+
+    if out is not None:
+        check_answers_file(out)
+        refuse_overwriting(out, file)
+    if file is not None:
+        config = data_config(file, split, limit, columns)
+        questions = list(load(config.path, config.split, limit=limit, columns=config.columns))
+    else:
+        questions = [type_question(sys.stdin)]
+    answers = list(track(answer(questions, **asdict(flags.config(scorer))), "answering"))
+    if out is not None:
+        write_answers(out, questions, answers)
+    if json:
+        print_json({"n": len(answers), "answers": answers})
+    else:
+        show_answers(questions, answers)
+        if out is not None:
+            print(f"wrote {out}")
+    warn_limit(limit)
+
+
+def models_command(
+    action: Annotated[
+        str | None, typer.Argument(help="get: fetch models; nothing: list them.")
+    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Models to get.")] = None,
+    offline: Offline = False,
+    json: Json = False,
+) -> None:
+    """List the built-in models, or get some of them."""
+    from umcqa.display import show_models
+    from umcqa.models import describe_models, get_model, go_offline
+
+    if offline:
+        go_offline()
+    if action not in (None, "get"):
+        raise InputError(f"umcqa models {action}: write `umcqa models` or `umcqa models get NAME`")
+    if action == "get" and not names:
+        raise InputError("umcqa models get: name one or more, see `umcqa models`")
+    for name in names or []:
+        get_model(name, asked_by_name=True)
+    models = describe_models()
+    if json:
+        print_json({"models": models})
+    else:
+        show_models(models)
+
+
+QuestionFiles = Annotated[
+    list[str],
+    typer.Option(
+        help="SQuAD JSON, or rows (.jsonl, .gz): PATH[:WEIGHT[:SPLIT,SPLIT]]; several are mixed."
+    ),
+]
+
+
+def train_reader_command(
+    data: QuestionFiles,
+    model: Annotated[str, typer.Option(help="The encoder to start from: name, folder, hub id.")],
+    out: Annotated[Path, typer.Option(help="The run's folder; the reader ends in OUT/reader.")],
+    preset: Annotated[
+        str, typer.Option(help="base: the published recipe for BERT; small: small encoders.")
+    ] = "base",
+    evaluate_on: Annotated[str | None, typer.Option(help="Questions to evaluate on.")] = None,
+    held_out: Annotated[
+        list[str] | None, typer.Option(help="Questions whose passages must not be trained on.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1)] = None,
+    learning_rate: Annotated[float | None, typer.Option()] = None,
+    seed: Annotated[int | None, typer.Option()] = None,
+    limit: Limit = None,
+    offline: Offline = False,
+    json: Json = False,
+) -> None:
+    """Train an extractive reader; the same command again resumes a stopped run."""
+    from umcqa.models import find_model, go_offline
+    from umcqa.neural.reader_training import preset_recipe, train_reader
+    from umcqa.squad import parse_question_file
+
+    if offline:
+        go_offline()
+    recipe = preset_recipe(preset, epochs=epochs, learning_rate=learning_rate, seed=seed)
+    report: dict[str, Any] = train_reader(
+        start=find_model(model),
+        files=[parse_question_file(one) for one in data],
+        output=out,
+        recipe=recipe,
+        evaluate_on=parse_question_file(evaluate_on) if evaluate_on else None,
+        held_out=[parse_question_file(one) for one in held_out or []],
+        limit=limit,
+    )
+    _print_reading(report, json)
+    warn_limit(limit)
+
+
+def evaluate_reader_command(
+    data: QuestionFiles,
+    model: Annotated[
+        str, typer.Option(help="A reader: built-in name, folder or hub id.")
+    ] = "reader",
+    limit: Limit = None,
+    offline: Offline = False,
+    json: Json = False,
+) -> None:
+    """Exact match and F1 of a reader, by SQuAD's official normalisation."""
+    from itertools import islice
+
+    from umcqa.models import go_offline
+    from umcqa.neural.reader import load_reader
+    from umcqa.neural.reader_training import evaluate_reader
+    from umcqa.squad import parse_question_file, read_questions
+
+    if offline:
+        go_offline()
+    files = [parse_question_file(one) for one in data]
+    questions = [q for file in files for q in islice(read_questions(file.path, file.splits), limit)]
+    score = evaluate_reader(load_reader(model), questions)
+    _print_reading({"exact": score.exact, "f1": score.f1, "n": score.n}, json)
+    warn_limit(limit)
+
+
+def _print_reading(report: dict[str, Any], json: bool) -> None:
+    if json:
+        print_json(report)
+    else:
+        print(", ".join(f"{name} {value:.1f}" for name, value in report.items()))
+
+
+COMMANDS = {
+    "answer": answer_command,
+    "models": models_command,
+    "train-reader": train_reader_command,
+    "evaluate-reader": evaluate_reader_command,
+}

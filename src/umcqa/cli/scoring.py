@@ -1,0 +1,244 @@
+"""Commands that score: score, evaluate, analyse, run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from umcqa.cli.options import (
+    SCORER_HELP,
+    Columns,
+    Data,
+    Json,
+    Limit,
+    ScorerFlags,
+    Seed,
+    Split,
+    Workers,
+    data_config,
+    parse_pairs,
+    print_json,
+    warn_limit,
+    with_scorer_flags,
+)
+from umcqa.errors import InputError
+
+if TYPE_CHECKING:
+    from umcqa.config import ScoreConfig
+    from umcqa.predictions import Prediction
+    from umcqa.scoring.scores import Scores
+
+
+def _scores(questions: Any, settings: ScoreConfig, workers: int) -> Iterator[Scores]:
+    from umcqa.progress import track
+    from umcqa.scoring import score
+
+    return track(
+        score(questions, **asdict(settings), workers=workers), f"scoring by {settings.scorer}"
+    )
+
+
+@with_scorer_flags
+def score_command(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Where to write the scores (.jsonl).")],
+    scorer: Annotated[str, typer.Option(help=SCORER_HELP)] = "window",
+    split: Split = None,
+    limit: Limit = None,
+    columns: Columns = None,
+    workers: Workers = 1,
+    seed: Seed = 0,
+    json: Json = False,
+    *,
+    flags: ScorerFlags,
+) -> None:
+    """Score every choice of every question, with evidence from the passage."""
+    from umcqa.stages import open_data, score_to_file
+
+    questions = open_data(data_config(data, split, limit, columns))
+    settings = flags.config(scorer)
+    made = score_to_file(questions, settings, out, workers, data_set=questions.data_set, seed=seed)
+    if json:
+        print_json({"n": made["n"], "out": str(out)})
+    else:
+        print(f"scored {made['n']} questions by {scorer}: {out}")
+
+
+@with_scorer_flags
+def evaluate_command(
+    data: Data,
+    scorer: Annotated[str | None, typer.Option(help=SCORER_HELP)] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Or: a file of predictions or scores (.jsonl).")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Compare with this other file of predictions.")
+    ] = None,
+    split: Split = None,
+    limit: Limit = None,
+    columns: Columns = None,
+    workers: Workers = 1,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="Also write the result as JSON.")] = None,
+    json: Json = False,
+    *,
+    flags: ScorerFlags,
+) -> None:
+    """Accuracy against an answer key, overall and by subset, with 95% intervals."""
+    from umcqa.display import show_evaluation
+    from umcqa.evaluation import evaluate
+    from umcqa.files import SCHEMA, refuse_overwriting, to_json, write_text
+    from umcqa.predictions import load_predictions
+    from umcqa.stages import open_data
+
+    if (scorer is None) == (predictions is None):
+        raise InputError("give either --scorer NAME or --predictions FILE")
+    questions = open_data(data_config(data, split, limit, columns))
+    answers: Iterator[Prediction | Scores]
+    if scorer is not None:
+        answers = _scores(questions, flags.config(scorer), workers)
+    else:
+        assert predictions is not None
+        answers = load_predictions(predictions)
+    result = evaluate(questions, answers, load_predictions(against) if against else None)
+    if limit is not None:
+        result["limit"] = limit
+    if out is not None:
+        refuse_overwriting(out, data, predictions, against, flags.spans)
+        write_text(out, to_json({"schema": SCHEMA, **result}) + "\n")
+    if json:
+        print_json(result)
+    else:
+        show_evaluation(f"{data}: {scorer or predictions}", result)
+    warn_limit(limit)
+
+
+@with_scorer_flags
+def analyse_command(
+    data: Data,
+    scorer: Annotated[list[str], typer.Option(help="A scorer; give it twice to compare two.")],
+    threshold: Annotated[
+        list[float] | None, typer.Option(help="Least score of a candidate, one for each scorer.")
+    ] = None,
+    max_candidates: Annotated[
+        list[int] | None, typer.Option(help="Most candidates, one for each scorer.")
+    ] = None,
+    split: Split = None,
+    limit: Limit = None,
+    columns: Columns = None,
+    workers: Workers = 1,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder for analysis.json, analysis.md and types.svg.")
+    ] = None,
+    json: Json = False,
+    *,
+    flags: ScorerFlags,
+) -> None:
+    """What the candidate sets hold, and accuracy by question type."""
+    from umcqa.analysis import analyse
+    from umcqa.config import default_selection
+    from umcqa.display import analysis_tables, console, to_markdown
+    from umcqa.stages import open_data
+
+    if len(set(scorer)) != len(scorer):
+        raise InputError("--scorer given twice with the same name: give two different ones")
+    questions = open_data(data_config(data, split, limit, columns))
+    defaults = [default_selection(name, questions.data_set) for name in scorer]
+    result = analyse(
+        questions,
+        {name: _scores(questions, flags.config(name), workers) for name in scorer},
+        thresholds=_one_each("threshold", threshold, [one.threshold for one in defaults]),
+        max_candidates=_one_each(
+            "max-candidates", max_candidates, [one.max_candidates for one in defaults]
+        ),
+    )
+    if limit is not None:
+        result["limit"] = limit
+    tables = analysis_tables(result)
+    if out is not None:
+        _write_analysis(result, map(to_markdown, tables), out)
+    if json:
+        print_json(result)
+    else:
+        console().print(*tables)
+    warn_limit(limit)
+
+
+def _one_each(flag: str, given: list[Any] | None, defaults: list[Any]) -> list[Any]:
+    """A value for each scorer: as given, one given for all, or the scorers' own."""
+    if not given:
+        return defaults
+    if len(given) == 1:
+        return given * len(defaults)
+    if len(given) != len(defaults):
+        raise InputError(f"--{flag} given {len(given)} times: give it once, or once a scorer")
+    return given
+
+
+def _write_analysis(result: dict[str, Any], tables: Iterable[str], out: Path) -> None:
+    from umcqa.figures import draw_question_types
+    from umcqa.files import SCHEMA, to_json, write_text
+
+    write_text(out / "analysis.json", to_json({"schema": SCHEMA, **result}) + "\n")
+    write_text(out / "analysis.md", "\n".join(tables))
+    draw_question_types(result["types_by_scorer"], out / "types.svg")
+
+
+@with_scorer_flags
+def run_command(
+    config: Annotated[
+        str | None, typer.Option(help="A TOML file, or a shipped config such as mc500-window.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="As for score; the sample set if not given.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("run"),
+    split: Split = None,
+    limit: Limit = None,
+    columns: Columns = None,
+    scorer: Annotated[str | None, typer.Option(help=SCORER_HELP)] = None,
+    threshold: Annotated[float | None, typer.Option(help="As for select.")] = None,
+    max_candidates: Annotated[int | None, typer.Option(help="As for select.")] = None,
+    workers: Workers = 1,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    json: Json = False,
+    *,
+    flags: ScorerFlags,
+) -> None:
+    """Load, score, select and evaluate into a folder; unchanged stages are not run again."""
+    from umcqa.config import RunConfig, load_config, override
+    from umcqa.display import first_example, show_run
+    from umcqa.files import refuse_overwriting
+    from umcqa.pipeline import CONFIG, QUESTIONS, SCORES, run
+
+    if config:
+        refuse_overwriting(out / CONFIG, config)
+    base = load_config(config) if config else RunConfig()
+    mapped = parse_pairs("columns", columns) or None
+    settings = override(
+        base,
+        data=override(base.data, path=data, split=split, limit=limit, columns=mapped),
+        score=override(base.score, scorer=scorer, **flags.given()),
+        select=override(base.select, threshold=threshold, max_candidates=max_candidates),
+        seed=seed,
+    )
+    result = run(settings, out=out, workers=workers)
+    if json:
+        print_json(result)
+    else:
+        show_run(settings.data.path, result, first_example(out / QUESTIONS, out / SCORES))
+        print(f"Everything is in {out}: questions, scores, candidates and metrics.")
+    warn_limit(settings.data.limit)
+
+
+COMMANDS = {
+    "score": score_command,
+    "evaluate": evaluate_command,
+    "analyse": analyse_command,
+    "run": run_command,
+}

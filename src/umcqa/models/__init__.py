@@ -1,0 +1,111 @@
+"""From a model's name to its files: built-in, a local folder or GGUF file, or the hub."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from umcqa.errors import InputError
+from umcqa.models.catalogue import BUILT_IN, SHIPPED_FOLDER
+from umcqa.models.safety import check_gguf, check_model_folder
+from umcqa.models.wheels import JOINED_GGUF, cache_folder, fetch
+
+OFFLINE_VARIABLE = "UMCQA_OFFLINE"
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_FILES = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model"]
+
+
+def is_offline() -> bool:
+    """Whether nothing may be fetched."""
+    return any(
+        os.environ.get(name) not in (None, "", "0") for name in (OFFLINE_VARIABLE, "HF_HUB_OFFLINE")
+    )
+
+
+def go_offline() -> None:
+    """Fetch nothing from now on, neither here nor in the libraries underneath."""
+    os.environ[OFFLINE_VARIABLE] = os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def describe_models() -> dict[str, Any]:
+    """The built-in models, and whether each is on this machine."""
+    return {
+        name: {
+            "kind": model.kind,
+            "purpose": model.purpose,
+            "parameters": model.parameters,
+            "size": model.megabytes,
+            "licence": model.licence,
+            "present": _place(name).exists(),
+        }
+        for name, model in BUILT_IN.items()
+    }
+
+
+def _place(name: str) -> Path:
+    model = BUILT_IN[name]
+    if model.is_shipped:
+        return SHIPPED_FOLDER / name
+    return cache_folder() / "models" / name
+
+
+def get_model(name: str, *, asked_by_name: bool = False) -> Path:
+    """The folder of a built-in model, fetched on first use."""
+    if name not in BUILT_IN:
+        raise InputError(f"unknown model {name!r}: the built-in ones are {', '.join(BUILT_IN)}")
+    place, model = _place(name), BUILT_IN[name]
+    if place.exists():
+        return place
+    if is_offline():
+        raise InputError(
+            f"the model {name} is not on this machine and --offline is set: "
+            f"run `umcqa models get {name}` while online"
+        )
+    if model.terms and not asked_by_name:
+        raise InputError(f"{model.terms}: agree by getting it yourself, `umcqa models get {name}`")
+    fetch(name, model, place)
+    return place
+
+
+def find_model(name: str) -> Path:
+    """A checked model folder or GGUF file for a built-in name, a path or a hub id."""
+    path = Path(name)
+    if name in BUILT_IN and not path.exists():
+        path = get_model(name)
+        if (path / JOINED_GGUF).exists():
+            path = path / JOINED_GGUF
+    elif not path.exists():
+        path = _find_on_hub(name)
+    if path.is_dir():
+        check_model_folder(path)
+    elif path.suffix == ".gguf":
+        check_gguf(path)
+    else:
+        raise InputError(
+            "not a model folder or GGUF file: umcqa loads safetensors and GGUF only, "
+            "since other formats can hold code",
+            str(path),
+        )
+    return path
+
+
+def _find_on_hub(name: str) -> Path:
+    if not _HUB_ID.fullmatch(name):
+        raise InputError(
+            f"unknown model {name!r}: give one of {', '.join(BUILT_IN)}, a model folder, "
+            "a GGUF file, or a hub id such as owner/name"
+        )
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise InputError(f"{name}: models of the hub need pip install 'umcqa[hub]'") from None
+    try:
+        folder = snapshot_download(name, allow_patterns=_HUB_FILES, local_files_only=is_offline())
+    except Exception as error:  # network, authorisation and cache errors of many libraries
+        raise InputError(
+            f"{name}: cannot get it from the hub ({type(error).__name__}: {str(error)[:200]}): "
+            "check the name and the network, or give a local folder"
+        ) from None
+    return Path(folder)

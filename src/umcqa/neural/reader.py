@@ -1,0 +1,261 @@
+"""Reading: the spans of a passage that best answer a question, with their probabilities."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer
+
+from umcqa.errors import InputError
+from umcqa.models import find_model
+from umcqa.neural import hush_libraries
+from umcqa.neural.attention import attention_for
+from umcqa.neural.loop import fastest_precision
+from umcqa.neural.quantised import holds_quantised_weights, load_quantised_weights
+from umcqa.neural.reader_features import (
+    BatchLimits,
+    Window,
+    Windowing,
+    batches_in_order,
+    collate_windows,
+    windows_of,
+)
+
+# Windows are sorted by length within such groups of pairs: little padding, bounded memory.
+_PAIRS_AT_A_TIME = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """``passage[start:end] == text``; probabilities of all spans of a passage sum to one."""
+
+    text: str
+    start: int
+    end: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingSettings:
+    """How to read; the recipe of BERT on SQuAD."""
+
+    windowing: Windowing = field(default_factory=Windowing)
+    n_best: int = 20
+    max_answer_tokens: int = 30
+    batch: BatchLimits = field(default_factory=lambda: BatchLimits(max_windows=64, max_tokens=8192))
+
+
+class Reader:
+    """A trained extractive reader. It reads in evaluation mode and never changes its weights."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        settings: ReadingSettings | None = None,
+        device: torch.device | None = None,
+        precision: str | None = None,
+    ) -> None:
+        self._device = device or torch.device("cpu")
+        self._model = model.to(self._device)
+        self._tokenizer = tokenizer
+        self._settings = settings or ReadingSettings()
+        self._precision = precision or fastest_precision(self._device)
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        settings: ReadingSettings | None = None,
+        device: torch.device | None = None,
+        precision: str | None = None,
+    ) -> Reader:
+        """Load a reader from a local folder, of full or of quantised weights."""
+        device = device or torch.device("cpu")
+        model = load_reader_model(folder, device)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True)
+        return cls(model, tokenizer, settings, device, precision)
+
+    def read(self, pairs: Iterable[tuple[str, str]]) -> list[list[Span]]:
+        """The n best spans for each (question, passage), best first.
+
+        A passage without a single token (empty, or only blanks) has no spans.
+        """
+        return list(self.read_stream(pairs))
+
+    def read_stream(self, pairs: Iterable[tuple[str, str]]) -> Iterator[list[Span]]:
+        """As ``read``, one passage after the other, holding a few hundred at a time."""
+        group: list[tuple[str, str]] = []
+        for pair in pairs:
+            group.append(pair)
+            if len(group) == _PAIRS_AT_A_TIME:
+                yield from self._read_group(group)
+                group = []
+        yield from self._read_group(group)
+
+    def _read_group(self, pairs: Sequence[tuple[str, str]]) -> list[list[Span]]:
+        windows: list[Window] = []
+        owners: list[int] = []
+        for owner, (question, passage) in enumerate(pairs):
+            own = windows_of(self._tokenizer, question, passage, self._settings.windowing)
+            windows.extend(own)
+            owners.extend([owner] * len(own))
+        found: dict[int, list[ScoredSpan]] = defaultdict(list)
+        masses: dict[int, list[float]] = defaultdict(list)
+        for index, (start_scores, end_scores) in self._score(windows):
+            spans, mass = best_spans(
+                windows[index],
+                start_scores,
+                end_scores,
+                self._settings.max_answer_tokens,
+                self._settings.n_best,
+            )
+            found[owners[index]].extend(spans)
+            masses[owners[index]].append(mass)
+        return [
+            _joint(pairs[owner][1], found[owner], masses[owner], self._settings.n_best)
+            for owner in range(len(pairs))
+        ]
+
+    def _score(
+        self, windows: Sequence[Window]
+    ) -> Iterator[tuple[int, tuple[NDArray[np.float64], NDArray[np.float64]]]]:
+        """Log-probabilities of start and end for every window, shortest windows first."""
+        lengths = [window.length for window in windows]
+        order = sorted(range(len(windows)), key=lambda index: lengths[index])
+        pad_id = self._tokenizer.pad_token_id or 0
+        was_training = self._model.training
+        self._model.eval()
+        try:
+            for batch in batches_in_order(order, lengths, self._settings.batch):
+                inputs = collate_windows([windows[i] for i in batch], pad_id, self._device)
+                with torch.inference_mode(), self._autocast():
+                    output = self._model(**inputs.inputs)
+                starts = allowed_log_softmax(output.start_logits, inputs.allowed)
+                ends = allowed_log_softmax(output.end_logits, inputs.allowed)
+                for row, index in enumerate(batch):
+                    n = lengths[index]
+                    yield index, (_as_array(starts[row, :n]), _as_array(ends[row, :n]))
+        finally:
+            self._model.train(was_training)
+
+    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
+        if self._precision == "float32":
+            return contextlib.nullcontext()
+        return torch.autocast(self._device.type, dtype=getattr(torch, self._precision))
+
+
+@lru_cache(maxsize=1)
+def load_reader(name: str) -> Reader:
+    """The reader of that name, folder or hub id, in evaluation mode."""
+    hush_libraries()
+    folder = find_model(name)
+    try:
+        return Reader.load(folder)
+    except InputError:
+        raise
+    except Exception as error:  # whatever the layers underneath raise at a wrong architecture
+        raise InputError(
+            f"cannot be loaded as a reader ({type(error).__name__}: {str(error)[:200]}): "
+            "give an extractive question-answering model",
+            name,
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSpan:
+    """A span of characters and its log-probability within its window."""
+
+    start: int
+    end: int
+    log_probability: float
+
+
+def load_reader_model(folder: Path, device: torch.device) -> Any:
+    """The question-answering model in float32, from full or quantised weights."""
+    attention = attention_for(device)
+    if holds_quantised_weights(folder):
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        model = AutoModelForQuestionAnswering.from_config(
+            config, attn_implementation=attention, dtype=torch.float32
+        )
+        load_quantised_weights(model, folder)
+        return model
+    return AutoModelForQuestionAnswering.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation=attention, local_files_only=True
+    )
+
+
+def allowed_log_softmax(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Log-probabilities over passage and null positions only: no answer lies in the question."""
+    masked = logits.float().masked_fill(~allowed, float("-inf"))
+    return torch.log_softmax(masked, dim=-1)
+
+
+def best_spans(
+    window: Window,
+    start_scores: NDArray[np.float64],
+    end_scores: NDArray[np.float64],
+    max_answer_tokens: int,
+    n_best: int,
+) -> tuple[list[ScoredSpan], float]:
+    """The best spans of one window, and the log of the summed probability of all its spans."""
+    passage = np.flatnonzero(window.passage_tokens)
+    if len(passage) == 0:
+        return [], -np.inf
+    scores = start_scores[passage][:, None] + end_scores[passage][None, :]
+    # Distances in token positions: characterless tokens between count towards the length too.
+    distance = passage[None, :] - passage[:, None]
+    scores = np.where((distance >= 0) & (distance < max_answer_tokens), scores, -np.inf)
+    flat = scores.ravel()
+    count = min(n_best, int(np.isfinite(flat).sum()))
+    if count == 0:
+        return [], -np.inf
+    # Sorted by score and then by place, so that ties fall the same way on every machine.
+    threshold = np.partition(flat, -count)[-count]
+    candidates = np.flatnonzero(flat >= threshold)
+    candidates = candidates[np.lexsort((candidates, -flat[candidates]))][:count]
+    first, last = np.divmod(candidates, len(passage))
+    spans = [
+        ScoredSpan(
+            int(window.starts[passage[i]]), int(window.ends[passage[j]]), float(scores[i, j])
+        )
+        for i, j in zip(first, last, strict=True)
+    ]
+    return spans, float(np.logaddexp.reduce(flat[np.isfinite(flat)]))
+
+
+def _joint(
+    passage: str, spans: Sequence[ScoredSpan], masses: Sequence[float], n_best: int
+) -> list[Span]:
+    """One ranking over all windows of a passage.
+
+    Within a window the scores are normalised with the null position, so a window that lacks the
+    answer says so and its spans score low; over all windows the spans are then normalised
+    together. A span seen in two windows keeps the better of its two scores.
+    """
+    if not spans:
+        return []
+    total = float(np.logaddexp.reduce(np.asarray(masses)))
+    best: dict[tuple[int, int], float] = {}
+    for span in spans:
+        key = (span.start, span.end)
+        best[key] = max(best.get(key, -np.inf), span.log_probability)
+    ranking = sorted(best.items(), key=lambda entry: (-entry[1], entry[0]))[:n_best]
+    return [
+        Span(passage[start:end], start, end, float(np.exp(score - total)))
+        for (start, end), score in ranking
+    ]
+
+
+def _as_array(row: torch.Tensor) -> NDArray[np.float64]:
+    return row.double().cpu().numpy()

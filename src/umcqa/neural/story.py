@@ -1,0 +1,160 @@
+"""A passage, its questions and their choices as one sequence of a causal language model.
+
+The passage comes first, then each question, then each choice. Attention is blocked so that a
+question sees the passage and itself, and a choice the passage, its question and itself; positions
+continue from the parent. In a causal model that equals reading passage, question and choice alone
+for every choice, with a fraction of the tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from umcqa.question import Question
+
+PASSAGE, QUESTION, CHOICE = "Story: {}\n\n", "Question: {}\nAnswer:", " {}"
+# Longer sequences cost more than they save, since every token is compared with every other.
+_LONGEST = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceTokens:
+    """Where one choice stands: the tokens that predict its tokens, and those tokens."""
+
+    predicting: list[int]
+    targets: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One sequence. ``choices[q][c]`` is choice c of the story's question q."""
+
+    ids: npt.NDArray[np.int64]  # (length,)
+    positions: npt.NDArray[np.int64]  # (length,)
+    visible: npt.NDArray[np.bool_]  # (length, length): whether the row's token sees the column's
+    choices: list[list[ChoiceTokens]]
+    passage_places: list[tuple[int, int]]  # characters of the passage's tokens; (0, 0) for others
+
+
+class StoryBuilder:
+    """Builds stories with a model's tokenizer."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._context = int(getattr(model.config, "max_position_embeddings", _LONGEST))
+        # Gemma babbles without it, and GGUF tokenizers forget to add it.
+        needs_start = str(model.config.model_type).startswith("gemma")
+        self._start = [int(tokenizer.bos_token_id)] if needs_start else []
+
+    def build(self, questions: Sequence[Question], with_passage: bool = True) -> Iterator[Story]:
+        """Stories for questions of one passage, as few as their length allows."""
+        passage, places = self._passage(questions[0].passage) if with_passage else (self._start, [])
+        group: list[tuple[list[int], list[list[int]]]] = []
+        length = len(passage)
+        for question in questions:
+            asked = self._encode(QUESTION.format(question.question))
+            choices = [self._encode(CHOICE.format(choice)) for choice in question.choices]
+            added = len(asked) + sum(map(len, choices))
+            if group and length + added > _LONGEST:
+                yield _assemble(passage, places, group)
+                group, length = [], len(passage)
+            group.append((asked, choices))
+            length += added
+        yield _assemble(passage, places, group)
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _passage(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        encoded = self._tokenizer(
+            PASSAGE.format(text), add_special_tokens=False, return_offsets_mapping=True
+        )
+        before = PASSAGE.index("{}")
+        places = [
+            (min(max(start - before, 0), len(text)), min(max(end - before, 0), len(text)))
+            for start, end in encoded["offset_mapping"]
+        ]
+        # What the model has no room for is cut at the end; a quarter is kept for the question.
+        room = self._context * 3 // 4
+        ids = [*self._start, *encoded["input_ids"]][:room]
+        return ids, [*((0, 0) for _ in self._start), *places][:room]
+
+
+def _assemble(
+    passage: list[int],
+    places: list[tuple[int, int]],
+    group: Sequence[tuple[list[int], list[list[int]]]],
+) -> Story:
+    ids, positions = list(passage), list(range(len(passage)))
+    segments = [0] * len(passage)  # the passage is segment 0
+    ancestors: list[list[int]] = [[0]]
+    all_choices = []
+    for asked, choices in group:
+        question_segment = len(ancestors)
+        ancestors.append([0, question_segment])
+        start = len(passage)
+        last_of_question = len(ids) + len(asked) - 1
+        ids += asked
+        positions += range(start, start + len(asked))
+        segments += [question_segment] * len(asked)
+        of_question = []
+        for choice in choices:
+            ancestors.append([0, question_segment, len(ancestors)])
+            first = len(ids)
+            of_question.append(
+                ChoiceTokens([last_of_question, *range(first, first + len(choice) - 1)], choice)
+            )
+            ids += choice
+            positions += range(start + len(asked), start + len(asked) + len(choice))
+            segments += [len(ancestors) - 1] * len(choice)
+        all_choices.append(of_question)
+    is_ancestor = np.zeros((len(ancestors), len(ancestors)), dtype=np.bool_)
+    for segment, above in enumerate(ancestors):
+        is_ancestor[segment, above] = True
+    place, segment_of = np.array(positions, dtype=np.int64), np.array(segments)
+    visible = is_ancestor[segment_of][:, segment_of] & (place[None, :] <= place[:, None])
+    return Story(np.array(ids, dtype=np.int64), place, visible, all_choices, places)
+
+
+def hidden_states(model: Any, story: Story) -> torch.Tensor:
+    """The model's last states of a story: (length, width)."""
+    additive = torch.zeros(story.visible.shape).masked_fill_(
+        torch.from_numpy(~story.visible), torch.finfo(torch.float32).min
+    )[None, None]
+    output = model.base_model(
+        input_ids=torch.from_numpy(story.ids)[None],
+        position_ids=torch.from_numpy(story.positions)[None],
+        attention_mask=_for_layers(model, story, additive),
+        use_cache=False,
+    )
+    states: torch.Tensor = output.last_hidden_state[0]
+    return states
+
+
+def _for_layers(model: Any, story: Story, additive: torch.Tensor) -> Any:
+    """One mask, or one for each kind of layer where a model has layers that see less."""
+    window = getattr(model.config, "sliding_window", None)
+    kinds = set(getattr(model.config, "layer_types", None) or [])
+    if "sliding_attention" not in kinds or window is None:
+        return additive
+    distance = torch.from_numpy(story.positions[:, None] - story.positions[None, :])
+    near = additive.masked_fill(distance[None, None] >= window, torch.finfo(torch.float32).min)
+    return {"full_attention": additive, "sliding_attention": near}
+
+
+def choice_log_probabilities(model: Any, story: Story) -> list[list[torch.Tensor]]:
+    """For each choice of each question, the log-probability of each of its tokens."""
+    states = hidden_states(model, story)
+    flat = [choice for choices in story.choices for choice in choices]
+    rows = [row for choice in flat for row in choice.predicting]
+    targets = torch.tensor([target for choice in flat for target in choice.targets])
+    logits = model.get_output_embeddings()(states[rows])
+    found = torch.log_softmax(logits.float(), dim=-1).gather(1, targets[:, None])[:, 0]
+    of_choices = iter(found.split([len(choice.targets) for choice in flat]))
+    return [[next(of_choices) for _ in choices] for choices in story.choices]

@@ -1,0 +1,95 @@
+"""All families of scorers together: one vote each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from umcqa.errors import InputError
+from umcqa.question import Question
+from umcqa.scoring.embedding import score_embedding
+from umcqa.scoring.lm import score_lm
+from umcqa.scoring.reader import score_reader
+from umcqa.scoring.scores import Range, ScoreBatch, ScorerOptions, Scores
+from umcqa.scoring.sentences import sentences
+from umcqa.scoring.window import score_window_distance
+
+# One scorer a family: scorers of one family err together, and would vouch for each other.
+MEMBERS: Mapping[str, ScoreBatch] = {
+    "lexical": score_window_distance,
+    "reader": score_reader,
+    "embedding": score_embedding,
+    "lm": score_lm,
+}
+
+_NEGATED = re.compile(
+    r"\bNOT\b|\bEXCEPT\b|\bNEVER\b"  # in capitals: the question's point
+    r"|(?i:\bexcept\b\s*(?:for\s*)?[_.:?]*\s*$"
+    r"|\b(?:which|what)\b.*\b(?:is|are|was|were|does|do|did|has|have|can|could|would|isn't|aren't|wasn't|doesn't|didn't)"
+    r"(?:\s+not\b|n't\b).*\b(?:true|mentioned|correct|right|included|following|according)\b"
+    r"|\b(?:not|isn't|aren't|wasn't)\s+(?:true|mentioned|correct|right|included)\b"
+    r"|\b(?:is|are)\s+(?:false|wrong|untrue|incorrect)\b)"
+)
+
+
+def is_negated(question: str) -> bool:
+    """Whether the question asks for the choice that does not fit."""
+    return _NEGATED.search(question) is not None
+
+
+def standardise(scores: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Scores less their mean, over their deviation; zeros where all are equal."""
+    values = np.asarray(scores, dtype=np.float64)
+    values = values - values.mean()
+    deviation = values.std()
+    return values / deviation if deviation > 1e-12 else np.zeros_like(values)
+
+
+def score_ensemble(batch: Sequence[Question], options: ScorerOptions) -> list[Scores]:
+    """The sum of the members' standardised scores, per question; evidence by their vote."""
+    unknown = set(options.weights) - set(MEMBERS)
+    if unknown:
+        raise InputError(
+            f"no family {', '.join(sorted(unknown))}: the families are {', '.join(MEMBERS)}"
+        )
+    weights = {family: options.weights.get(family, 1.0) for family in MEMBERS}
+    options = replace(options, matcher=options.matcher or "token-set")  # the best one by itself
+    members = {
+        family: score(batch, options) for family, score in MEMBERS.items() if weights[family]
+    }
+    result = []
+    for number, question in enumerate(batch):
+        parts = {family: standardise(member[number].scores) for family, member in members.items()}
+        total = sum(weights[family] * part for family, part in parts.items())
+        sign = -1.0 if options.invert_negated and is_negated(question.question) else 1.0
+        evidence = [member[number].evidence for member in members.values()]
+        result.append(
+            Scores(
+                question.id,
+                tuple((sign * np.asarray(total)).tolist()),
+                tuple(
+                    _vote(question.passage, [one[choice] for one in evidence])
+                    for choice in range(len(question.choices))
+                ),
+                {"members": {family: (sign * part).tolist() for family, part in parts.items()}},
+            )
+        )
+    return result
+
+
+def _vote(passage: str, evidence: Sequence[Sequence[Range]]) -> tuple[Range, ...]:
+    """The sentence that the members' evidence covers most; a member's vote is shared by length."""
+    places = sentences(passage)
+    votes = np.zeros(len(places))
+    for ranges in evidence:
+        covered = np.array(
+            [sum(max(0, min(end, b) - max(start, a)) for a, b in ranges) for start, end in places],
+            dtype=np.float64,
+        )
+        if covered.sum() > 0:
+            votes += covered / covered.sum()
+    return (places[int(votes.argmax())],) if len(places) and votes.max() > 0 else ()

@@ -1,0 +1,22 @@
+"""How likely a causal language model finds each choice after passage and question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from umcqa.question import Question
+from umcqa.scoring.scores import ScorerOptions, Scores
+
+
+def score_lm(batch: Sequence[Question], options: ScorerOptions) -> list[Scores]:
+    """The mean log-probability of a choice's tokens; as an option less that without the passage."""
+    from umcqa.neural.lm import choice_scores
+
+    result = []
+    for _, neighbours in groupby(batch, key=lambda question: question.passage):
+        questions = list(neighbours)
+        found = choice_scores(questions, options.lm, options.lm_prior)
+        for question, (scores, evidence) in zip(questions, found, strict=True):
+            result.append(Scores(question.id, tuple(scores), tuple(evidence)))
+    return result

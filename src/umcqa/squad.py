@@ -1,0 +1,250 @@
+"""Extractive questions: their record, their files, and the SQuAD v1.1 measures.
+
+Light on purpose: no torch here, so that data can be inspected and scored on any machine.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+from umcqa.errors import InputError
+
+
+class SquadFormatError(InputError):
+    """A file that is neither official SQuAD JSON nor rows of extractive questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractiveQuestion:
+    """A question whose answer is a literal span of its context.
+
+    ``answer_texts`` and ``answer_starts`` run in parallel: several annotators, or none at all
+    for a SQuAD 2.0 question without an answer.
+    """
+
+    id: str
+    context: str
+    question: str
+    answer_texts: tuple[str, ...]
+    answer_starts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.answer_texts) != len(self.answer_starts):
+            raise SquadFormatError(f"question {self.id}: as many answer starts as texts are needed")
+        for text, start in zip(self.answer_texts, self.answer_starts, strict=True):
+            if start < 0 or self.context[start : start + len(text)] != text:
+                raise SquadFormatError(
+                    f"question {self.id}: the context has no {text!r} at character {start}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFile:
+    """A file of questions and how much of it an epoch sees.
+
+    A weight of 2 shows every question twice an epoch, 0.25 a quarter of them (another quarter
+    in the next epoch). ``splits`` keeps only rows whose ``split`` is named; official SQuAD
+    files carry none, so there it must stay empty.
+    """
+
+    path: Path
+    weight: float = 1.0
+    splits: tuple[str, ...] = ()
+
+
+def parse_question_file(text: str) -> QuestionFile:
+    """``PATH[:WEIGHT[:SPLIT,SPLIT]]`` as the command line takes it."""
+    path, _, rest = text.partition(":")
+    weight, _, splits = rest.partition(":")
+    try:
+        share = float(weight or 1)
+    except ValueError:
+        raise InputError(f"{text}: the weight {weight!r} is not a number") from None
+    if not Path(path).is_file():
+        raise InputError("no such file: check the path", path)
+    return QuestionFile(Path(path), share, tuple(filter(None, splits.split(","))))
+
+
+def read_questions(path: Path, splits: Sequence[str] = ()) -> Iterator[ExtractiveQuestion]:
+    """Stream the questions of official SQuAD JSON or of rows (``.jsonl``), gzipped or not."""
+    name = path.name.removesuffix(".gz")
+    if name.endswith(".jsonl"):
+        yield from _read_rows(path, frozenset(splits))
+    elif name.endswith(".json"):
+        if splits:
+            raise SquadFormatError(f"{path}: an official SQuAD file has no splits to choose from")
+        yield from _read_official(path)
+    else:
+        raise SquadFormatError(f"{path}: expected .json or .jsonl, with or without .gz")
+
+
+def _open_text(path: Path) -> IO[str]:
+    if path.name.endswith(".gz"):
+        return cast("IO[str]", gzip.open(path, "rt", encoding="utf-8"))
+    return path.open(encoding="utf-8")
+
+
+def _read_rows(path: Path, splits: frozenset[str]) -> Iterator[ExtractiveQuestion]:
+    with _open_text(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                if splits and row.get("split") not in splits:
+                    continue
+                yield ExtractiveQuestion(
+                    id=str(row["id"]),
+                    context=row["context"],
+                    question=row["question"],
+                    answer_texts=tuple(row["answers"]["text"]),
+                    answer_starts=tuple(row["answers"]["answer_start"]),
+                )
+            except (KeyError, TypeError, ValueError) as error:
+                raise SquadFormatError(f"{path}, line {number}: {error!r}") from error
+
+
+def _read_official(path: Path) -> Iterator[ExtractiveQuestion]:
+    try:
+        with _open_text(path) as file:
+            articles = json.load(file)["data"]
+        for article in articles:
+            for paragraph in article["paragraphs"]:
+                for row in paragraph["qas"]:
+                    yield _official_question(paragraph["context"], row)
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise SquadFormatError(f"{path}: not official SQuAD JSON ({error!r})") from error
+
+
+def _official_question(context: str, row: Mapping[str, Any]) -> ExtractiveQuestion:
+    # SQuAD 2.0 lists "plausible_answers" beside an empty "answers"; those are no answers.
+    answers = () if row.get("is_impossible") else row["answers"]
+    return ExtractiveQuestion(
+        id=str(row["id"]),
+        context=context,
+        question=row["question"],
+        answer_texts=tuple(answer["text"] for answer in answers),
+        answer_starts=tuple(answer["answer_start"] for answer in answers),
+    )
+
+
+def digest_of_questions(questions: Iterable[ExtractiveQuestion]) -> str:
+    """A SHA-256 over all that training sees: a resumed run must read the same data."""
+    digest = hashlib.sha256()
+    for item in questions:
+        record = [item.id, item.context, item.question, item.answer_texts, item.answer_starts]
+        digest.update(json.dumps(record, ensure_ascii=False).encode())
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+_WORD = re.compile(r"\w+")
+
+
+def word_sequences(text: str, length: int) -> set[str]:
+    """All runs of ``length`` lower-cased words in a text."""
+    words = _WORD.findall(text.lower())
+    return {" ".join(words[i : i + length]) for i in range(len(words) - length + 1)}
+
+
+class HeldOutText:
+    """Texts kept for evaluation, and the test whether another text shares a passage with them."""
+
+    def __init__(self, contexts: Iterable[str], shared_words: int = 10) -> None:
+        self._shared_words = shared_words
+        self._sequences: set[str] = set()
+        for context in set(contexts):
+            self._sequences |= word_sequences(context, shared_words)
+
+    def overlaps(self, context: str) -> bool:
+        """Whether the text shares so many words in a row with one of them."""
+        return not self._sequences.isdisjoint(word_sequences(context, self._shared_words))
+
+
+# --- the measures of SQuAD v1.1 ---------------------------------------------------------------
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalise_answer(text: str) -> str:
+    """Lower-case, drop ASCII punctuation, then articles, then white space: in that order."""
+    without_punctuation = text.lower().translate(_WITHOUT_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", without_punctuation).split())
+
+
+def exact_match(prediction: str, truth: str) -> float:
+    """One for the same normalised text."""
+    return float(normalise_answer(prediction) == normalise_answer(truth))
+
+
+def token_f1(prediction: str, truth: str) -> float:
+    """Harmonic mean of the precision and recall of words, repeated words counted."""
+    predicted = normalise_answer(prediction).split()
+    expected = normalise_answer(truth).split()
+    shared = sum((Counter(predicted) & Counter(expected)).values())
+    if shared == 0:
+        return 0.0
+    return 2 * shared / (len(predicted) + len(expected))
+
+
+def best_over_answers(
+    measure: Callable[[str, str], float], prediction: str, truths: Sequence[str]
+) -> float:
+    """The measure against the annotator who agrees most, as the official script has it."""
+    return max(measure(prediction, truth) for truth in truths)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingScore:
+    """Exact match and F1 in percent over ``n`` questions."""
+
+    exact: float
+    f1: float
+    n: int
+
+
+def score_predictions(
+    questions: Iterable[ExtractiveQuestion], predictions: Mapping[str, str]
+) -> ReadingScore:
+    """Score predicted texts by question id; a missing prediction counts as wrong."""
+    exact = f1 = 0.0
+    n = 0
+    for item in questions:
+        if not item.answer_texts:
+            raise SquadFormatError(
+                f"question {item.id} has no answer: v1.1 measures cannot score it"
+            )
+        n += 1
+        prediction = predictions.get(item.id)
+        if prediction is None:
+            continue
+        exact += best_over_answers(exact_match, prediction, item.answer_texts)
+        f1 += best_over_answers(token_f1, prediction, item.answer_texts)
+    if n == 0:
+        raise SquadFormatError("no questions to score")
+    return ReadingScore(exact=100 * exact / n, f1=100 * f1 / n, n=n)
+
+
+def most_agreed_answer(item: ExtractiveQuestion) -> tuple[str, int]:
+    """The annotator's answer that agrees most with the others (the first among equals).
+
+    A training target has to be one span; the odd annotator out makes a poor one.
+    """
+    if not item.answer_texts:
+        raise SquadFormatError(f"question {item.id} has no answer")
+    agreement = [
+        sum(token_f1(candidate, other) for other in item.answer_texts)
+        for candidate in item.answer_texts
+    ]
+    chosen = agreement.index(max(agreement))
+    return item.answer_texts[chosen], item.answer_starts[chosen]

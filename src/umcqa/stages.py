@@ -1,0 +1,79 @@
+"""The pipeline's stages, each from its inputs to a file with a manifest beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from umcqa.config import DataConfig, ScoreConfig, SelectConfig
+from umcqa.data import Questions, load
+from umcqa.errors import InputError
+from umcqa.files import (
+    Fingerprint,
+    read_manifest,
+    refuse_overwriting,
+    write_manifest,
+    write_questions,
+    write_rows,
+)
+from umcqa.predictions import load_scores, scores_to_row
+from umcqa.progress import track
+from umcqa.scoring import score
+from umcqa.selection import SelectionSummary, select
+
+
+def open_data(config: DataConfig) -> Questions:
+    """The questions that the config names."""
+    return load(config.path, config.split, limit=config.limit, columns=config.columns)
+
+
+def load_to_file(config: DataConfig, out: Path, **notes: Any) -> dict[str, Any]:
+    """Write the questions as JSON Lines."""
+    refuse_overwriting(out, config.path)
+    questions = Fingerprint(open_data(config))
+    n, sha256 = write_questions(out, track(questions, "loading"))
+    made = {"n": n, "fingerprint": str(questions), "sha256": sha256, **notes}
+    write_manifest(out, "load", config=asdict(config), **made)
+    return made
+
+
+def score_to_file(
+    data: Questions, config: ScoreConfig, out: Path, workers: int, **notes: Any
+) -> dict[str, Any]:
+    """Score every choice and write a row a question."""
+    refuse_overwriting(out, data.name, config.spans)
+    questions = Fingerprint(data)
+    scores = score(questions, **asdict(config), workers=workers)
+    rows = map(scores_to_row, track(scores, f"scoring by {config.scorer}"))
+    n, sha256 = write_rows(out, rows)
+    made = {"n": n, "fingerprint": str(questions), "sha256": sha256, **notes}
+    write_manifest(out, "score", config=asdict(config), data=data.name, **made)
+    return made
+
+
+def select_to_file(scores: Path, settings: SelectConfig, out: Path, **notes: Any) -> dict[str, Any]:
+    """Choose candidates from a scores file and write a row a question."""
+    refuse_overwriting(out, scores)
+    assert settings.threshold is not None  # the caller fills in defaults
+    assert settings.max_candidates is not None
+    summary = SelectionSummary()
+    chosen = select(
+        load_scores(scores),
+        threshold=settings.threshold,
+        max_candidates=settings.max_candidates,
+    )
+    n, sha256 = write_rows(out, map(asdict, summary.watch(chosen)))
+    if not n:
+        raise InputError("no scores in it: write it again with umcqa score", str(scores))
+    made = {"n": n, "empty": summary.empty, "mean_size": summary.mean_size, "sha256": sha256}
+    fingerprint = made_by(scores).get("fingerprint")
+    write_manifest(out, "select", config=asdict(settings), fingerprint=fingerprint, **made, **notes)
+    return {**made, **notes}
+
+
+def made_by(path: Path) -> Mapping[str, Any]:
+    """What the manifest beside a file says; nothing where it is missing or strange."""
+    manifest = read_manifest(path)
+    return manifest if isinstance(manifest.get("config", {}), dict) else {}
