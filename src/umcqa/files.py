@@ -19,7 +19,10 @@ from umcqa.question import Question, to_row, update_fingerprint
 
 SCHEMA = 1  # of manifests, and of what commands print with --json
 # Libraries that can change a result; those that are installed are named in a manifest.
-_RESULT_LIBRARIES = ("umcqa", "numpy", "rapidfuzz")
+_RESULT_LIBRARIES = (
+    *("umcqa", "numpy", "rapidfuzz", "sentencex"),
+    *("torch", "transformers", "tokenizers", "sentence-transformers"),
+)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,17 @@ from umcqa.files import (
     Fingerprint,
     read_manifest,
     refuse_overwriting,
+    to_json,
+    versions,
     write_manifest,
     write_questions,
     write_rows,
 )
+from umcqa.journal import resume_rows
 from umcqa.predictions import load_scores, scores_to_row
 from umcqa.progress import track
-from umcqa.scoring import score
+from umcqa.question import Question
+from umcqa.scoring import find_scorer, score
 from umcqa.selection import SelectionSummary, select
 
 
@@ -45,9 +49,17 @@ def score_to_file(
     """Score every choice and write a row a question."""
     refuse_overwriting(out, data.name, config.spans)
     questions = Fingerprint(data)
-    scores = score(questions, **asdict(config), workers=workers)
-    rows = map(scores_to_row, track(scores, f"scoring by {config.scorer}"))
-    n, sha256 = write_rows(out, rows)
+
+    def make_rows(remaining: Iterable[Question]) -> Iterator[dict[str, Any]]:
+        return map(scores_to_row, score(remaining, **asdict(config), workers=workers))
+
+    # Scorers with a model take long: what they have done is kept. The others start anew.
+    is_pipe = out.exists() and not out.is_file()
+    if find_scorer(config.scorer).parallel or is_pipe:
+        rows = make_rows(questions)
+    else:
+        rows = resume_rows(questions, make_rows, out, to_json([asdict(config), versions()]))
+    n, sha256 = write_rows(out, track(rows, f"scoring by {config.scorer}"))
     made = {"n": n, "fingerprint": str(questions), "sha256": sha256, **notes}
     write_manifest(out, "score", config=asdict(config), data=data.name, **made)
     return made
