@@ -9,7 +9,7 @@ import pytest
 
 from conftest import make_question
 from umcqa.errors import InputError
-from umcqa.journal import journal_path, resume_rows
+from umcqa.journal import finish, journal_path, resume_rows
 from umcqa.question import Question
 
 QUESTIONS = [make_question(n, question=f"Where did dog {n} run?") for n in range(6)]
@@ -49,6 +49,7 @@ def test_only_what_is_missing_is_made(interrupted: Path) -> None:
     again = Scorer()
     assert run(again, interrupted) == [question.id for question in QUESTIONS]
     assert again.asked == ["q3", "q4", "q5"]
+    finish(interrupted)
     assert not journal_path(interrupted).exists()
 
 
@@ -79,8 +80,25 @@ def test_fewer_questions(interrupted: Path) -> None:
     assert run(Scorer(), interrupted, questions=QUESTIONS[:2]) == ["q0", "q1"]
 
 
-def test_bad_input_leaves_nothing(tmp_path: Path) -> None:
+def test_an_error_keeps_what_is_done(tmp_path: Path) -> None:
     out = tmp_path / "s.jsonl"
     with pytest.raises(InputError):
         run(Scorer("q3", InputError), out)
-    assert not journal_path(out).exists()
+    again = Scorer()
+    run(again, out)
+    assert again.asked == ["q3", "q4", "q5"]
+
+
+def test_odd_line_ends_in_texts_are_kept(tmp_path: Path) -> None:
+    def make(questions: Iterable[Question]) -> Iterator[dict[str, Any]]:
+        for question in questions:
+            if question.id == "q2":
+                raise KeyboardInterrupt
+            yield {"id": question.id, "note": "a\u2028b\u0085c\x0bd"}
+
+    out = tmp_path / "s.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        list(resume_rows(QUESTIONS, make, out, "k"))
+    again = Scorer()
+    assert len(run(again, out)) == 6
+    assert again.asked == ["q2", "q3", "q4", "q5"]

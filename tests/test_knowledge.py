@@ -34,7 +34,12 @@ def test_sentences_know_quotes_and_abbreviations() -> None:
     assert [chinese[a:b] for a, b in sentences(chinese)] == ["他去了公园。", "她留在家里。"]
 
 
-@given(st.text(max_size=200))
+def test_a_typeset_ellipsis_is_no_trouble() -> None:
+    text = "I\u00a0.\u00a0.\u00a0. ran. He sat."
+    assert [text[a:b] for a, b in sentences(text)][-1] == "He sat."
+
+
+@given(st.text(alphabet="Ab .\u00a0\n!?", max_size=60) | st.text(max_size=200))
 def test_sentences_cover_all_that_is_not_blank(text: str) -> None:
     places = sentences(text)
     assert "".join("".join(text[a:b].split()) for a, b in places) == "".join(text.split())
@@ -49,6 +54,8 @@ def test_sentences_cover_all_that_is_not_blank(text: str) -> None:
         ("Which of the following is not true?", True),
         ("Which of the following isn't mentioned in the passage?", True),
         ("Which statement is false?", True),
+        ("The participants can do the following things except   _  ;", True),
+        ("Why should people NOT have too many sports drinks?", False),
         ("Why did he not go home?", False),
         ("What didn't she like about school?", False),
         ("Which of the following is true?", False),
@@ -85,6 +92,12 @@ def test_negated_questions_want_the_lowest_score() -> None:
 
 
 def test_unknown_families_are_named() -> None:
+    for weights in (
+        {"lm": float("nan")},
+        dict.fromkeys(["lexical", "reader", "embedding", "lm"], 0.0),
+    ):
+        with pytest.raises(InputError, match="must be finite numbers, and not all of them zero"):
+            list(umcqa.score([make_question()], "ensemble", weights=weights))
     with pytest.raises(InputError, match="no family magic: the families are lexical, reader"):
         list(umcqa.score([make_question()], "ensemble", weights={"magic": 1.0}))
 
@@ -201,6 +214,13 @@ def test_long_stories_are_read_in_parts(tiny_lm: str, monkeypatch: pytest.Monkey
 def test_wrong_architectures_are_named(encoder: Path, tiny_lm: str) -> None:
     with pytest.raises(InputError, match="cannot be loaded as a causal language model"):
         list(umcqa.score([make_question()], "lm", lm=str(write_odd_model(encoder))))
+
+
+def test_models_of_another_kind_are_refused(encoder: Path, tiny_lm: str) -> None:
+    with pytest.raises(InputError, match="cannot be loaded as a causal language model"):
+        list(umcqa.score([make_question()], "lm", lm=str(encoder)))
+    with pytest.raises(InputError, match="the model lacks qa_outputs"):
+        list(umcqa.score([make_question()], "reader", reader=str(encoder)))
 
 
 def write_odd_model(encoder: Path) -> Path:

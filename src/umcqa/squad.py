@@ -8,8 +8,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 import re
 import string
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,19 +65,30 @@ class QuestionFile:
 
 def parse_question_file(text: str) -> QuestionFile:
     """``PATH[:WEIGHT[:SPLIT,SPLIT]]`` as the command line takes it."""
+    if Path(text).is_file():
+        return QuestionFile(Path(text))
     path, _, rest = text.partition(":")
     weight, _, splits = rest.partition(":")
     try:
         share = float(weight or 1)
     except ValueError:
-        raise InputError(f"{text}: the weight {weight!r} is not a number") from None
+        share = math.nan
     if not Path(path).is_file():
         raise InputError("no such file: check the path", path)
+    if not 0 < share < math.inf:
+        raise InputError(f"{text}: the weight {weight!r} is not a number above 0")
     return QuestionFile(Path(path), share, tuple(filter(None, splits.split(","))))
 
 
 def read_questions(path: Path, splits: Sequence[str] = ()) -> Iterator[ExtractiveQuestion]:
     """Stream the questions of official SQuAD JSON or of rows (``.jsonl``), gzipped or not."""
+    try:
+        yield from _read_file(path, splits)
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, RecursionError) as error:
+        raise SquadFormatError(f"cannot be read ({error}): get it again", str(path)) from None
+
+
+def _read_file(path: Path, splits: Sequence[str]) -> Iterator[ExtractiveQuestion]:
     name = path.name.removesuffix(".gz")
     if name.endswith(".jsonl"):
         yield from _read_rows(path, frozenset(splits))
@@ -109,8 +122,10 @@ def _read_rows(path: Path, splits: frozenset[str]) -> Iterator[ExtractiveQuestio
                     answer_texts=tuple(row["answers"]["text"]),
                     answer_starts=tuple(row["answers"]["answer_start"]),
                 )
-            except (KeyError, TypeError, ValueError) as error:
-                raise SquadFormatError(f"{path}, line {number}: {error!r}") from error
+            except (KeyError, TypeError, AttributeError, ValueError) as error:
+                if isinstance(error, UnicodeDecodeError):
+                    raise
+                raise SquadFormatError(f"not a question ({error})", f"{path}:{number}") from None
 
 
 def _read_official(path: Path) -> Iterator[ExtractiveQuestion]:
@@ -121,7 +136,7 @@ def _read_official(path: Path) -> Iterator[ExtractiveQuestion]:
             for paragraph in article["paragraphs"]:
                 for row in paragraph["qas"]:
                     yield _official_question(paragraph["context"], row)
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
         raise SquadFormatError(f"{path}: not official SQuAD JSON ({error!r})") from error
 
 

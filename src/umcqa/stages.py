@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from umcqa.data import Questions, load
 from umcqa.errors import InputError
 from umcqa.files import (
     Fingerprint,
+    fingerprint_files,
     read_manifest,
     refuse_overwriting,
     to_json,
@@ -20,7 +22,8 @@ from umcqa.files import (
     write_questions,
     write_rows,
 )
-from umcqa.journal import resume_rows
+from umcqa.journal import finish, resume_rows
+from umcqa.models import identify_model
 from umcqa.predictions import load_scores, scores_to_row
 from umcqa.progress import track
 from umcqa.question import Question
@@ -43,6 +46,14 @@ def load_to_file(config: DataConfig, out: Path, **notes: Any) -> dict[str, Any]:
     return made
 
 
+def score_key(config: ScoreConfig) -> list[Any]:
+    """What scores depend on besides the questions: settings, libraries, models and spans."""
+    models = [identify_model(name) for name in (config.reader, config.encoder, config.lm)]
+    spans = Path(config.spans) if config.spans else None
+    given = fingerprint_files(spans) if spans is not None and spans.is_file() else None
+    return [asdict(config), versions(), models, given]
+
+
 def score_to_file(
     data: Questions, config: ScoreConfig, out: Path, workers: int, **notes: Any
 ) -> dict[str, Any]:
@@ -58,8 +69,9 @@ def score_to_file(
     if find_scorer(config.scorer).parallel or is_pipe:
         rows = make_rows(questions)
     else:
-        rows = resume_rows(questions, make_rows, out, to_json([asdict(config), versions()]))
+        rows = resume_rows(questions, make_rows, out, to_json(score_key(config)))
     n, sha256 = write_rows(out, track(rows, f"scoring by {config.scorer}"))
+    finish(out)
     made = {"n": n, "fingerprint": str(questions), "sha256": sha256, **notes}
     write_manifest(out, "score", config=asdict(config), data=data.name, **made)
     return made
@@ -71,14 +83,16 @@ def select_to_file(scores: Path, settings: SelectConfig, out: Path, **notes: Any
     assert settings.threshold is not None  # the caller fills in defaults
     assert settings.max_candidates is not None
     summary = SelectionSummary()
+    found = load_scores(scores)
+    first = next(found, None)
+    if first is None:
+        raise InputError("no scores in it: write it again with umcqa score", str(scores))
     chosen = select(
-        load_scores(scores),
+        chain([first], found),
         threshold=settings.threshold,
         max_candidates=settings.max_candidates,
     )
     n, sha256 = write_rows(out, map(asdict, summary.watch(chosen)))
-    if not n:
-        raise InputError("no scores in it: write it again with umcqa score", str(scores))
     made = {"n": n, "empty": summary.empty, "mean_size": summary.mean_size, "sha256": sha256}
     fingerprint = made_by(scores).get("fingerprint")
     write_manifest(out, "select", config=asdict(settings), fingerprint=fingerprint, **made, **notes)

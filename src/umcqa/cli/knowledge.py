@@ -15,7 +15,9 @@ from umcqa.cli.options import (
     Limit,
     Offline,
     ScorerFlags,
+    Seed,
     Split,
+    Workers,
     data_config,
     print_json,
     warn_limit,
@@ -37,6 +39,8 @@ def answer_command(
     split: Split = None,
     limit: Limit = None,
     columns: Columns = None,
+    workers: Workers = 1,
+    seed: Seed = 0,
     json: Json = False,
     *,
     flags: ScorerFlags,
@@ -50,6 +54,7 @@ def answer_command(
     from umcqa.files import refuse_overwriting
     from umcqa.progress import track
 
+    settings = asdict(flags.config(scorer))
     if out is not None:
         check_answers_file(out)
         refuse_overwriting(out, file)
@@ -58,7 +63,7 @@ def answer_command(
         questions = list(load(config.path, config.split, limit=limit, columns=config.columns))
     else:
         questions = [type_question(sys.stdin)]
-    answers = list(track(answer(questions, **asdict(flags.config(scorer))), "answering"))
+    answers = list(track(answer(questions, **settings, workers=workers), "answering"))
     if out is not None:
         write_answers(out, questions, answers)
     if json:

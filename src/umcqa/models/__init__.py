@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ def get_model(name: str, *, asked_by_name: bool = False) -> Path:
     place, model = _place(name), BUILT_IN[name]
     if place.exists():
         return place
+    if model.is_shipped:
+        raise InputError(f"the model {name} is missing from this installation: install umcqa again")
     if is_offline():
         raise InputError(
             f"the model {name} is not on this machine and --offline is set: "
@@ -65,14 +68,36 @@ def get_model(name: str, *, asked_by_name: bool = False) -> Path:
         )
     if model.terms and not asked_by_name:
         raise InputError(f"{model.terms}: agree by getting it yourself, `umcqa models get {name}`")
-    fetch(name, model, place)
+    try:
+        fetch(name, model, place)
+    except InputError:
+        if model.hub_id is None or find_spec("huggingface_hub") is None:
+            raise
+        try:
+            return _find_on_hub(model.hub_id)
+        except InputError:
+            pass  # what kept the package index from giving it is the better reason
+        raise
     return place
+
+
+def identify_model(name: str) -> list[Any]:
+    """What must be the same for the model to be the same: pins, or its files' sizes and times."""
+    path = Path(name)
+    if name in BUILT_IN:
+        model = BUILT_IN[name]
+        if not model.is_shipped:
+            return [name, *(wheel.sha256 for wheel in model.wheels)]
+        path = _place(name)
+    files = [path] if path.is_file() else sorted(path.rglob("*")) if path.is_dir() else []
+    stats = [(file.name, file.stat()) for file in files if file.is_file()]
+    return [name, *([file, stat.st_size, stat.st_mtime_ns] for file, stat in stats)]
 
 
 def find_model(name: str) -> Path:
     """A checked model folder or GGUF file for a built-in name, a path or a hub id."""
     path = Path(name)
-    if name in BUILT_IN and not path.exists():
+    if name in BUILT_IN:  # a folder of the same name is meant by ./name
         path = get_model(name)
         if (path / JOINED_GGUF).exists():
             path = path / JOINED_GGUF

@@ -42,6 +42,13 @@ class BuiltIn:
 
 
 BUILT_IN: Mapping[str, BuiltIn] = {
+    "reader": BuiltIn(
+        kind="reader",
+        purpose="extractive reader (our own, from gte-small); comes with umcqa",
+        parameters="33M",
+        megabytes=34,
+        licence="Apache-2.0 (see its MODEL_CARD.md)",
+    ),
     "minilm": BuiltIn(
         kind="encoder",
         purpose="sentence embeddings (all-MiniLM-L6-v2)",

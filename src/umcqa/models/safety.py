@@ -12,6 +12,10 @@ from umcqa.errors import InputError
 
 WEIGHT_ENDINGS = (".safetensors", ".gguf")
 _CODE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack")
+_TOKENIZER_FILES = (
+    *("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json"),
+    *("spiece.model", "spm.model", "sentencepiece.bpe.model"),
+)
 _LONGEST_HEADER = 100_000_000  # what the safetensors format allows
 _BITS = {
     "F64": 64,
@@ -43,21 +47,37 @@ def check_model_folder(folder: Path) -> None:
             "use a model of an architecture that transformers knows",
             str(folder),
         )
-    weights = sorted(folder.glob("*.safetensors"))
-    if not weights:
-        others = sorted(file.name for file in folder.iterdir() if file.suffix in _CODE_ENDINGS)
-        found = f" (only {', '.join(others)}, which can hold code)" if others else ""
+    others = [file for file in folder.rglob("*") if file.suffix in _CODE_ENDINGS]
+    if not any(folder.glob("model*.safetensors")):
+        names = ", ".join(sorted(file.name for file in others)[:3])
+        found = f" (only {names}, which can hold code)" if names else ""
         raise InputError(
             f"no safetensors weights{found}: convert the model with save_pretrained", str(folder)
         )
-    for file in weights:
+    # Beside safetensors such files are left alone; a part's own folder may have nothing else.
+    if any(file.parent != folder for file in others):
+        raise InputError(
+            "a part of it is stored in a format that can hold code: convert it to safetensors",
+            str(folder),
+        )
+    for file in sorted(folder.rglob("*.safetensors")):
         check_safetensors(file)
-    if not any(
-        (folder / name).exists() for name in ("tokenizer.json", "tokenizer.model", "vocab.txt")
-    ):
+    _check_index(folder)
+    if not any((folder / name).exists() for name in _TOKENIZER_FILES):
         raise InputError(
             "no tokenizer: save the model's tokenizer into the folder too", str(folder)
         )
+
+
+def _check_index(folder: Path) -> None:
+    """An index of several weight files may name only such files beside it."""
+    for index in folder.glob("*.safetensors.index.json"):
+        try:
+            named = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise InputError("not a readable index: get the model again", str(index)) from None
+        if not named <= {file.name for file in folder.glob("*.safetensors")}:
+            raise InputError("it names files that are no weights: get the model again", str(index))
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -67,7 +87,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise InputError(
             "no config.json: give a model folder in Hugging Face format", str(folder)
         ) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(
             "its config.json is not valid JSON: get the model again", str(folder)
         ) from None
@@ -84,6 +104,8 @@ def check_safetensors(path: Path) -> None:
 
 
 def _find_safetensors_problem(path: Path) -> str | None:
+    if not path.is_file():
+        return "not a file"
     size = path.stat().st_size
     with open(path, "rb") as file:
         start = file.read(8)

@@ -45,9 +45,15 @@ def new_folder(target: Path) -> Iterator[Path]:
             except OSError:
                 if not target.exists():  # else another process was first, with the same model
                     raise
-    except OSError as error:
+    except InputError:
+        raise
+    except Exception as error:
+        # A full disk is an OSError, or what compiled code makes of one.
+        if not isinstance(error, OSError) and "os error" not in str(error):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
         raise InputError(
-            f"cannot write there ({error.strerror or error}): free some space, "
+            f"cannot write there ({reason}): free some space, "
             "or choose another folder with UMCQA_CACHE",
             str(target),
         ) from None

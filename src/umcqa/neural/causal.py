@@ -13,28 +13,25 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from umcqa.errors import InputError
 from umcqa.models import find_model
 from umcqa.models.wheels import cache_folder, new_folder
-from umcqa.neural import hush_libraries
+from umcqa.neural import hush_libraries, load_whole
 
 
 @lru_cache(maxsize=1)
 def load_causal(name: str) -> tuple[Any, Any]:
     """Model (float32, for reading) and tokenizer of a causal language model."""
-    hush_libraries()
     path = find_model(name)
     if not path.is_dir():
         path = _converted(path)
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
-        model = AutoModelForCausalLM.from_pretrained(
-            path, dtype=torch.float32, local_files_only=True, use_safetensors=True
-        )
+        model = load_whole(AutoModelForCausalLM, path, dtype=torch.float32).eval()
     except Exception as error:  # whatever the layers underneath raise at a wrong architecture
         raise InputError(
             f"cannot be loaded as a causal language model ({type(error).__name__}: "
             f"{str(error)[:200]}): give one such as smollm2",
             name,
         ) from None
-    return model.eval(), tokenizer
+    return model, tokenizer
 
 
 def _converted(gguf: Path) -> Path:
@@ -44,6 +41,7 @@ def _converted(gguf: Path) -> Path:
     target = cache_folder() / "converted" / f"{gguf.parent.name}-{key}"
     if target.exists():
         return target
+    hush_libraries()
     with new_folder(target) as folder:
         try:
             options = {"gguf_file": gguf.name, "local_files_only": True}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenize
 
 from umcqa.errors import InputError
 from umcqa.models import find_model
-from umcqa.neural import hush_libraries
+from umcqa.neural import load_whole
 from umcqa.neural.attention import attention_for
 from umcqa.neural.loop import fastest_precision
 from umcqa.neural.quantised import holds_quantised_weights, load_quantised_weights
@@ -36,7 +36,7 @@ _PAIRS_AT_A_TIME = 512
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """``passage[start:end] == text``; probabilities of all spans of a passage sum to one."""
+    """``passage[start:end] == text``; the probabilities of a passage's spans sum to at most one."""
 
     text: str
     start: int
@@ -69,6 +69,11 @@ class Reader:
         self._model = model.to(self._device)
         self._tokenizer = tokenizer
         self._settings = settings or ReadingSettings()
+        # A model reads no further than its positions, of which some keep two for themselves.
+        room = int(getattr(model.config, "max_position_embeddings", 512)) - 2
+        if room < self._settings.windowing.max_length:
+            windowing = replace(self._settings.windowing, max_length=room, stride=room // 3)
+            self._settings = replace(self._settings, windowing=windowing)
         self._precision = precision or fastest_precision(self._device)
 
     @classmethod
@@ -157,12 +162,11 @@ class Reader:
 @lru_cache(maxsize=1)
 def load_reader(name: str) -> Reader:
     """The reader of that name, folder or hub id, in evaluation mode."""
-    hush_libraries()
     folder = find_model(name)
     try:
         return Reader.load(folder)
-    except InputError:
-        raise
+    except InputError as error:
+        raise InputError(str(error), name) from None
     except Exception as error:  # whatever the layers underneath raise at a wrong architecture
         raise InputError(
             f"cannot be loaded as a reader ({type(error).__name__}: {str(error)[:200]}): "
@@ -190,8 +194,11 @@ def load_reader_model(folder: Path, device: torch.device) -> Any:
         )
         load_quantised_weights(model, folder)
         return model
-    return AutoModelForQuestionAnswering.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation=attention, local_files_only=True
+    return load_whole(
+        AutoModelForQuestionAnswering,
+        folder,
+        dtype=torch.float32,
+        attn_implementation=attention,
     )
 
 

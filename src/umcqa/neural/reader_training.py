@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import time
@@ -15,9 +16,11 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer
 
 from umcqa.errors import InputError
+from umcqa.neural import hush_libraries
 from umcqa.neural.attention import attention_for
 from umcqa.neural.checkpoints import sha256_of_file
 from umcqa.neural.loop import LoopSettings, StepInfo, TrainingLoop, fastest_precision
+from umcqa.neural.quantised import holds_quantised_weights, load_quantised_weights
 from umcqa.neural.reader import Reader, ReadingSettings, allowed_log_softmax
 from umcqa.neural.reader_features import (
     BatchLimits,
@@ -40,6 +43,8 @@ from umcqa.squad import (
 )
 
 logger = logging.getLogger(__name__)
+
+_MOST_HELD_OUT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +104,13 @@ def train_reader(
 
     Training passages that share ten words in a row with the evaluation file or with a ``held_out``
     file are left out. ``limit`` takes only the first questions of each file, for trials. An
-    interrupted call resumes when repeated. Returns exact, f1 and n of the evaluation (if any) and
-    the seconds of training.
+    interrupted call resumes when repeated. Without an evaluation file, a twentieth of the passages
+    is kept for evaluation. Returns exact, f1 and n of the evaluation, and the seconds of training.
     """
     device = device or torch.device("cpu")
     reserved = [*held_out, *([evaluate_on] if evaluate_on else [])]
     data = _load_data(files, reserved, limit)
+    data, evaluation = (data, _questions_of(evaluate_on, limit)) if evaluate_on else _hold_out(data)
     tokenizer = AutoTokenizer.from_pretrained(start, local_files_only=True, use_fast=True)
     # The head is drawn before the loop seeds its steps: a resumed run must draw the same.
     torch.manual_seed(recipe.loop.seed)
@@ -128,11 +134,15 @@ def train_reader(
     logger.info("%d steps", loop.total_steps)
     result = loop.run()
     save_reader(model, tokenizer, output / "reader")
-    report: dict[str, float] = {"seconds": result.seconds, "steps": float(result.steps)}
-    if evaluate_on is not None:
-        reader = Reader(model, tokenizer, ReadingSettings(windowing=recipe.windowing), device)
-        score = evaluate_reader(reader, _questions_of(evaluate_on, limit))
-        report |= {"exact": score.exact, "f1": score.f1, "n": float(score.n)}
+    reader = Reader(model, tokenizer, ReadingSettings(windowing=recipe.windowing), device)
+    score = evaluate_reader(reader, evaluation)
+    report: dict[str, float] = {
+        "exact": score.exact,
+        "f1": score.f1,
+        "n": score.n,
+        "seconds": result.seconds,
+        "steps": result.steps,
+    }
     (output / "report.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
     return report
 
@@ -149,8 +159,10 @@ def reader_loss(module: nn.Module, batch: ReaderBatch, info: StepInfo) -> torch.
 
 
 def evaluate_reader(reader: Reader, questions: Sequence[ExtractiveQuestion]) -> ReadingScore:
-    """Exact match and F1 of the best span."""
+    """Exact match and F1 of the best span; questions without an answer are left out."""
     started = time.monotonic()
+    # Ids of different files may be the same: here each question has its own.
+    questions = [replace(q, id=str(n)) for n, q in enumerate(questions) if q.answer_texts]
     answers = reader.read((item.question, item.context) for item in questions)
     predictions = {
         item.id: spans[0].text for item, spans in zip(questions, answers, strict=True) if spans
@@ -179,13 +191,31 @@ def _fresh_model(start: Path, recipe: ReaderRecipe, device: torch.device) -> Any
     ):
         if hasattr(config, name):
             setattr(config, name, value)
-    return AutoModelForQuestionAnswering.from_pretrained(
-        start,
-        config=config,
-        dtype=torch.float32,
-        attn_implementation=attention_for(device),
-        local_files_only=True,
-    )
+    attention = attention_for(device)
+    hush_libraries()  # a fresh head is no news
+    try:
+        if holds_quantised_weights(start):  # a reader of ours, to be trained further
+            model = AutoModelForQuestionAnswering.from_config(
+                config, attn_implementation=attention, dtype=torch.float32
+            )
+            load_quantised_weights(model, start)
+            return model
+        return AutoModelForQuestionAnswering.from_pretrained(
+            start,
+            config=config,
+            dtype=torch.float32,
+            attn_implementation=attention,
+            local_files_only=True,
+            use_safetensors=True,
+        )
+    except InputError:
+        raise
+    except Exception as error:  # whatever the layers underneath raise at a wrong architecture
+        raise InputError(
+            f"cannot be trained as a reader ({type(error).__name__}: {str(error)[:200]}): "
+            "give an encoder in Hugging Face format",
+            str(start),
+        ) from None
 
 
 def _questions_of(file: QuestionFile, limit: int | None) -> list[ExtractiveQuestion]:
@@ -211,6 +241,21 @@ def _load_data(
             file.path.name, len(data[-1]), len(questions) - len(data[-1]), file.weight,
         )  # fmt: skip
     return data
+
+
+def _hold_out(
+    data: list[list[ExtractiveQuestion]],
+) -> tuple[list[list[ExtractiveQuestion]], list[ExtractiveQuestion]]:
+    """Keep a twentieth of the passages for evaluation; with too few, evaluate on all of them."""
+
+    def is_kept(item: ExtractiveQuestion) -> bool:
+        return hashlib.sha256(item.context.encode()).digest()[0] < 256 // 20
+
+    kept = [item for questions in data for item in questions if is_kept(item)]
+    rest = [[item for item in questions if not is_kept(item)] for questions in data]
+    if not kept or not any(rest):
+        kept, rest = [item for questions in data for item in questions], data
+    return rest, kept[:_MOST_HELD_OUT]
 
 
 def _featurise(

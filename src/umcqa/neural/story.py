@@ -48,18 +48,31 @@ class StoryBuilder:
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self._context = int(getattr(model.config, "max_position_embeddings", _LONGEST))
-        # Gemma babbles without it, and GGUF tokenizers forget to add it.
-        needs_start = str(model.config.model_type).startswith("gemma")
-        self._start = [int(tokenizer.bos_token_id)] if needs_start else []
+        # As the tokenizer itself starts a text. Gemma babbles without it, and tokenizers that come
+        # from GGUF forget it.
+        start = tokenizer.bos_token_id
+        added = tokenizer("a")["input_ids"][:1] == [start]
+        needed = str(model.config.model_type).startswith("gemma")
+        self._start = [int(start)] if start is not None and (added or needed) else []
 
     def build(self, questions: Sequence[Question], with_passage: bool = True) -> Iterator[Story]:
         """Stories for questions of one passage, as few as their length allows."""
-        passage, places = self._passage(questions[0].passage) if with_passage else (self._start, [])
+        encoded = [
+            (
+                self._encode(QUESTION.format(question.question)),
+                [self._encode(CHOICE.format(choice)) for choice in question.choices],
+            )
+            for question in questions
+        ]
+        longest = max(len(asked) + max(map(len, choices)) for asked, choices in encoded)
+        passage, places = (
+            self._passage(questions[0].passage, self._context - longest)
+            if with_passage
+            else (self._start, [])
+        )
         group: list[tuple[list[int], list[list[int]]]] = []
         length = len(passage)
-        for question in questions:
-            asked = self._encode(QUESTION.format(question.question))
-            choices = [self._encode(CHOICE.format(choice)) for choice in question.choices]
+        for asked, choices in encoded:
             added = len(asked) + sum(map(len, choices))
             if group and length + added > _LONGEST:
                 yield _assemble(passage, places, group)
@@ -68,10 +81,17 @@ class StoryBuilder:
             length += added
         yield _assemble(passage, places, group)
 
+    def plain(self, question: Question, choice: str) -> tuple[list[int], list[int]]:
+        """Passage, question and choice as one plain sequence, and the choice's tokens."""
+        targets = self._encode(CHOICE.format(choice))
+        before = PASSAGE.format(question.passage), QUESTION.format(question.question)
+        ids = [token for text in before for token in self._encode(text)]
+        return [*self._start, *ids, *targets], targets
+
     def _encode(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def _passage(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+    def _passage(self, text: str, room: int) -> tuple[list[int], list[tuple[int, int]]]:
         encoded = self._tokenizer(
             PASSAGE.format(text), add_special_tokens=False, return_offsets_mapping=True
         )
@@ -80,8 +100,8 @@ class StoryBuilder:
             (min(max(start - before, 0), len(text)), min(max(end - before, 0), len(text)))
             for start, end in encoded["offset_mapping"]
         ]
-        # What the model has no room for is cut at the end; a quarter is kept for the question.
-        room = self._context * 3 // 4
+        # What the model has no room for is cut at the end of the passage.
+        room = max(room, 1)
         ids = [*self._start, *encoded["input_ids"]][:room]
         return ids, [*((0, 0) for _ in self._start), *places][:room]
 
@@ -122,39 +142,34 @@ def _assemble(
     return Story(np.array(ids, dtype=np.int64), place, visible, all_choices, places)
 
 
-def hidden_states(model: Any, story: Story) -> torch.Tensor:
-    """The model's last states of a story: (length, width)."""
-    additive = torch.zeros(story.visible.shape).masked_fill_(
-        torch.from_numpy(~story.visible), torch.finfo(torch.float32).min
-    )[None, None]
-    output = model.base_model(
-        input_ids=torch.from_numpy(story.ids)[None],
-        position_ids=torch.from_numpy(story.positions)[None],
-        attention_mask=_for_layers(model, story, additive),
-        use_cache=False,
-    )
-    states: torch.Tensor = output.last_hidden_state[0]
-    return states
-
-
-def _for_layers(model: Any, story: Story, additive: torch.Tensor) -> Any:
-    """One mask, or one for each kind of layer where a model has layers that see less."""
-    window = getattr(model.config, "sliding_window", None)
-    kinds = set(getattr(model.config, "layer_types", None) or [])
-    if "sliding_attention" not in kinds or window is None:
-        return additive
+def _masks(model: Any, story: Story) -> Any:
+    """The additive mask, or one for each kind of layer where a model has layers that see less."""
+    lowest = torch.finfo(torch.float32).min
+    full = torch.zeros(story.visible.shape).masked_fill_(torch.from_numpy(~story.visible), lowest)
+    config = model.config.get_text_config()
+    window = getattr(config, "sliding_window", None)
+    kinds = getattr(config, "layer_types", None)
+    if window is None or (kinds and "sliding_attention" not in kinds):
+        return full[None, None]
     distance = torch.from_numpy(story.positions[:, None] - story.positions[None, :])
-    near = additive.masked_fill(distance[None, None] >= window, torch.finfo(torch.float32).min)
-    return {"full_attention": additive, "sliding_attention": near}
+    near = full.masked_fill(distance >= window, lowest)
+    if not kinds:
+        return near[None, None]
+    return {"full_attention": full[None, None], "sliding_attention": near[None, None]}
 
 
 def choice_log_probabilities(model: Any, story: Story) -> list[list[torch.Tensor]]:
     """For each choice of each question, the log-probability of each of its tokens."""
-    states = hidden_states(model, story)
     flat = [choice for choices in story.choices for choice in choices]
-    rows = [row for choice in flat for row in choice.predicting]
+    rows = torch.tensor([row for choice in flat for row in choice.predicting])
     targets = torch.tensor([target for choice in flat for target in choice.targets])
-    logits = model.get_output_embeddings()(states[rows])
-    found = torch.log_softmax(logits.float(), dim=-1).gather(1, targets[:, None])[:, 0]
+    output = model(
+        input_ids=torch.from_numpy(story.ids)[None],
+        position_ids=torch.from_numpy(story.positions)[None],
+        attention_mask=_masks(model, story),
+        use_cache=False,
+        logits_to_keep=rows,  # the others are not needed, and cost as much as all layers
+    )
+    found = torch.log_softmax(output.logits[0].float(), dim=-1).gather(1, targets[:, None])[:, 0]
     of_choices = iter(found.split([len(choice.targets) for choice in flat]))
     return [[next(of_choices) for _ in choices] for choices in story.choices]

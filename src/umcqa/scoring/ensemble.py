@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,19 +27,22 @@ MEMBERS: Mapping[str, ScoreBatch] = {
     "lm": score_lm,
 }
 
+# A question asks for what does not fit in capitals, by "all … except", by "which of the following
+# … not", or by what is not true or not mentioned. "Why did he not …" asks for a reason.
 _NEGATED = re.compile(
-    r"\bNOT\b|\bEXCEPT\b|\bNEVER\b"  # in capitals: the question's point
-    r"|(?i:\bexcept\b\s*(?:for\s*)?[_.:?]*\s*$"
-    r"|\b(?:which|what)\b.*\b(?:is|are|was|were|does|do|did|has|have|can|could|would|isn't|aren't|wasn't|doesn't|didn't)"
-    r"(?:\s+not\b|n't\b).*\b(?:true|mentioned|correct|right|included|following|according)\b"
-    r"|\b(?:not|isn't|aren't|wasn't)\s+(?:true|mentioned|correct|right|included)\b"
-    r"|\b(?:is|are)\s+(?:false|wrong|untrue|incorrect)\b)"
+    r"\bNOT\b|\bEXCEPT\b"
+    r"|(?i:\b(?:all|following|these|each|every)\b.*\bexcept"
+    r"|\bwhich\b.*\b(?:following|statements?|these)\b"
+    r".*(?:\bnot\b|n't\b|\bfalse\b|\bwrong\b|\buntrue\b|\bincorrect\b)"
+    r"|(?:\bnot|n't)\s+(?:true|mentioned|correct|right|included)\b"
+    r"|\b(?:is|are)\s+(?:false|untrue|incorrect)\b)"
 )
+_ASKS_FOR_A_REASON = re.compile(r"(?i:\s*(?:why|how)\b)")
 
 
 def is_negated(question: str) -> bool:
     """Whether the question asks for the choice that does not fit."""
-    return _NEGATED.search(question) is not None
+    return _NEGATED.search(question) is not None and not _ASKS_FOR_A_REASON.match(question)
 
 
 def standardise(scores: Sequence[float]) -> npt.NDArray[np.float64]:
@@ -56,7 +60,9 @@ def score_ensemble(batch: Sequence[Question], options: ScorerOptions) -> list[Sc
         raise InputError(
             f"no family {', '.join(sorted(unknown))}: the families are {', '.join(MEMBERS)}"
         )
-    weights = {family: options.weights.get(family, 1.0) for family in MEMBERS}
+    weights = {family: float(options.weights.get(family, 1.0)) for family in MEMBERS}
+    if not all(map(math.isfinite, weights.values())) or not any(weights.values()):
+        raise InputError("the ensemble's weights must be finite numbers, and not all of them zero")
     options = replace(options, matcher=options.matcher or "token-set")  # the best one by itself
     members = {
         family: score(batch, options) for family, score in MEMBERS.items() if weights[family]
