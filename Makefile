@@ -9,7 +9,7 @@ SOURCES := pyproject.toml constraints.txt src/umcqa/scoring/_gestalt.c
 .PHONY: run test benchmark clean
 
 run: .venv/.run
-	@$(BIN)/umcqa run --data sample --out runs/sample
+	@$(BIN)/umcqa run --data sample --scorer ensemble --out runs/sample
 
 test: .venv/.test
 	$(BIN)/ruff check .
@@ -19,12 +19,14 @@ test: .venv/.test
 
 benchmark: .venv/.test
 	$(BIN)/python benchmarks/scoring.py
+	$(BIN)/python benchmarks/knowledge.py
+	$(BIN)/python benchmarks/parity.py
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 .venv/.run: $(SOURCES) | $(BIN)/python
-	$(INSTALL) --editable .
+	$(INSTALL) --editable '.[neural]'
 	@touch $@
 
 .venv/.test: $(SOURCES) | $(BIN)/python
