@@ -179,7 +179,8 @@ def show_answers(questions: Sequence[Question], answers: Sequence[dict[str, Any]
     if len(answers) > _MOST_SHOWN:
         out.print(f"… and {len(answers) - _MOST_SHOWN} more: write them all with --out FILE.csv")
     if len(answers) > 1:
-        out.print(f"{len(answers)} questions answered, {doubtful} of them doubtful: check those.")
+        rest = f"{doubtful} of them doubtful: check those" if doubtful else "none of them doubtful"
+        out.print(f"{len(answers)} questions answered, {rest}.")
 
 
 def _sureness(one: dict[str, Any]) -> str:
