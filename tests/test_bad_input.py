@@ -391,3 +391,44 @@ def as_csv(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return "" if value is None else str(value)
+
+
+def damage(data: st.DataObject, seed: bytes) -> bytes:
+    """Arbitrary bytes, or the given ones slightly damaged."""
+    if data.draw(st.booleans()):
+        return data.draw(st.binary(max_size=200))
+    at = data.draw(st.integers(0, len(seed)))
+    removed = data.draw(st.integers(0, 20))
+    return seed[:at] + data.draw(st.binary(max_size=6)) + seed[at + removed :]
+
+
+def read_or_refuse(path: Path) -> None:
+    try:
+        assert read(path)
+    except InputError as error:
+        assert "\n" not in str(error)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.data())
+def test_no_bytes_make_a_folder_fail_otherwise(tmp_path: Path, data: st.DataObject) -> None:
+    race = tmp_path / "RACE" / "dev" / "high" / "1.txt"
+    write(race, damage(data, json.dumps(RACE_FILE).encode()))
+    read_or_refuse(tmp_path / "RACE")
+    write(tmp_path / "MCTest" / "mc500.dev.tsv", MCTEST_ROW + "\n")
+    write(tmp_path / "MCTest" / "mc500.dev.ans", damage(data, b"A\tB\tC\tD\n"))
+    read_or_refuse(tmp_path / "MCTest")
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25
+)
+@given(st.data())
+def test_no_bytes_make_a_saved_dataset_fail_otherwise(tmp_path: Path, data: st.DataObject) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs the hub extra")
+    folder = tmp_path / "saved"
+    if not folder.exists():
+        datasets.Dataset.from_list([ROW]).save_to_disk(folder)
+        write(tmp_path / "whole", (folder / "state.json").read_bytes())
+    write(folder / "state.json", damage(data, (tmp_path / "whole").read_bytes()))
+    read_or_refuse(folder)

@@ -49,7 +49,15 @@ def read_saved_dataset(path: Path, request: Request) -> Iterator[Located]:
             f"not a readable datasets folder ({type(error).__name__}: {error}): save it again",
             str(path),
         ) from None
-    yield from _read_splits(loaded, str(path), path.name, request)
+    try:
+        yield from _read_splits(loaded, str(path), path.name, request)
+    except InputError:
+        raise
+    except Exception as error:  # damage that shows only when rows are read
+        raise InputError(
+            f"not a readable datasets folder ({type(error).__name__}: {error}): save it again",
+            str(path),
+        ) from None
 
 
 def read_hub(name: str, request: Request) -> Iterator[Located]:
