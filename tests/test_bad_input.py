@@ -344,13 +344,14 @@ def test_no_json_values_make_a_reader_fail_otherwise(tmp_path: Path, rows: list[
             assert str(error).startswith(str(path))
 
 
+# A text that starts with "=" would be a formula to the spreadsheet, so there is none.
 cells = (
     st.none()
     | st.booleans()
     | st.integers(-5, 5)
-    | st.floats()
+    | st.floats(-1e6, 1e6)
     | st.dates()
-    | st.text(st.characters(min_codepoint=32, blacklist_categories=["Cs"]), max_size=5)
+    | st.text(alphabet="aB1 ,;|'\"é中", max_size=5)
 )
 
 

@@ -153,6 +153,7 @@ def first_example(questions: Path, scores: Path) -> tuple[Question, Scores]:
 
 _MOST_SHOWN = 40
 _BAR = 20
+_AROUND = 6  # words of the passage around the evidence
 
 
 def show_answers(questions: Sequence[Question], answers: Sequence[dict[str, Any]]) -> None:
@@ -190,11 +191,14 @@ def _sureness(one: dict[str, Any]) -> str:
 def _show_evidence(out: Console, question: Question, one: dict[str, Any]) -> None:
     """The evidence for the answer, with a little of the passage around it."""
     for start, end in one["evidence"][one["answer"]]:
-        before = " ".join(question.passage[max(0, start - 40) : start].split())
-        after = " ".join(question.passage[end : end + 40].split())
-        text = Text("   … " + before + " ", style="dim")
+        before = question.passage[:start].split()
+        after = question.passage[end:].split()
+        text = Text("   ", style="dim")
+        text.append(
+            " ".join(["…" if len(before) > _AROUND else "", *before[-_AROUND:], ""]).lstrip()
+        )
         text.append(" ".join(question.passage[start:end].split()), style="underline not dim")
-        text.append(f" {after} …", style="dim")
+        text.append(" ".join(["", *after[:_AROUND], "…" if len(after) > _AROUND else ""]).rstrip())
         out.print(text)
 
 
