@@ -25,7 +25,6 @@ def is_saved_dataset(path: Path) -> bool:
 def read_parquet(path: Path, request: Request) -> Iterator[Located]:
     """One Parquet file, a batch of rows at a time."""
     try:
-        import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise InputError(f"reading Parquet needs pyarrow: {_INSTALL}", str(path)) from None
@@ -33,9 +32,11 @@ def read_parquet(path: Path, request: Request) -> Iterator[Located]:
         with pyarrow.parquet.ParquetFile(path) as file:
             rows = (row for batch in file.iter_batches(1024) for row in batch.to_pylist())
             yield from _read_rows(rows, str(path), stem_of(path), None, request)
-    except (pyarrow.ArrowException, OSError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # damaged columns raise more than Arrow's own errors
         raise InputError(
-            f"not a readable Parquet file ({error}): get it again", str(path)
+            f"not a readable Parquet file ({_in_one_line(error)}): get it again", str(path)
         ) from None
 
 
@@ -44,19 +45,12 @@ def read_saved_dataset(path: Path, request: Request) -> Iterator[Located]:
     datasets = _import_datasets(str(path))
     try:
         loaded = datasets.load_from_disk(str(path))
-    except Exception as error:  # whatever its JSON, Arrow and file layers raise
-        raise InputError(
-            f"not a readable datasets folder ({type(error).__name__}: {error}): save it again",
-            str(path),
-        ) from None
-    try:
         yield from _read_splits(loaded, str(path), path.name, request)
     except InputError:
         raise
-    except Exception as error:  # damage that shows only when rows are read
+    except Exception as error:  # whatever its JSON, Arrow and file layers raise, at any row
         raise InputError(
-            f"not a readable datasets folder ({type(error).__name__}: {error}): save it again",
-            str(path),
+            f"not a readable datasets folder ({_in_one_line(error)}): save it again", str(path)
         ) from None
 
 
@@ -68,24 +62,33 @@ def read_hub(name: str, request: Request) -> Iterator[Located]:
     datasets = _import_datasets(f"hub:{name}")
     repository, _, config = name.partition(":")
     try:
-        config = config or _usual_config(datasets.get_dataset_config_names(repository))
+        config = config or _usual_config(
+            datasets.get_dataset_config_names(repository), f"hub:{name}"
+        )
         loaded = datasets.load_dataset(repository, config, streaming=True)
-    except InputError as error:
-        raise InputError(str(error), f"hub:{name}") from None
+        yield from _read_splits(loaded, f"hub:{name}", Path(repository).name, request)
+    except InputError:
+        raise
     except Exception as error:  # network, configuration and format errors of many libraries
         raise InputError(
-            f"cannot load it ({type(error).__name__}: {error}): check the name, give a config as "
+            f"cannot load it ({_in_one_line(error)}): check the name, give a config as "
             "hub:owner/name:config, or download it and give the folder",
             f"hub:{name}",
         ) from None
-    yield from _read_splits(loaded, f"hub:{name}", Path(repository).name, request)
 
 
-def _usual_config(names: list[str]) -> str:
+def _in_one_line(error: Exception) -> str:
+    """What another library says, which may go on for pages."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def _usual_config(names: list[str], where: str) -> str:
     """The only config, or the one that is everything."""
     usual = next((name for name in ("default", "all") if name in names), None)
     if usual is None and len(names) > 1:
-        raise InputError(f"it has several configs: add one of {', '.join(names)} after a colon")
+        raise InputError(
+            f"it has several configs: add one of {', '.join(names)} after a colon", where
+        )
     return usual or names[0]
 
 
