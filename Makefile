@@ -30,7 +30,7 @@ $(BIN)/python:
 	@touch $@
 
 .venv/.test: $(SOURCES) | $(BIN)/python
-	$(INSTALL) --editable '.[dev,hub,neural]'
+	$(INSTALL) --editable '.[dev,hub,neural,onnx]'
 	@touch $@ .venv/.run
 
 clean:

@@ -273,7 +273,9 @@ def parquet() -> bytes:
     import pyarrow.parquet
 
     buffer = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([ROW | {"id": str(n)} for n in range(3)]), buffer)
+    pyarrow.parquet.write_table(
+        pyarrow.Table.from_pylist([ROW | {"id": str(n)} for n in range(3)]), buffer
+    )
     return buffer.getvalue()
 
 

@@ -19,6 +19,7 @@ from torch import nn
 
 from umcqa.neural.checkpoints import read_checkpoint
 from umcqa.neural.loop import (
+    Diverged,
     LoopSettings,
     ResumeRefused,
     StepInfo,
@@ -38,13 +39,13 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.3), nn.Tanh(), nn.Linear(8, 1))
 
 
-def plan(seed: int, epoch: int) -> list[list[int]]:
+def plan(seed: int, epoch: int) -> list[list[list[int]]]:
     order = torch.randperm(24, generator=torch.Generator().manual_seed(100 * seed + epoch)).tolist()
-    return [order[i : i + 4] for i in range(0, 24, 4)]
+    return [[order[i : i + 4]] for i in range(0, 24, 4)]
 
 
-def fixed_plan(batches: list[list[int]], seed: int, epoch: int) -> list[list[int]]:
-    return batches
+def fixed_plan(steps: list[list[list[int]]], seed: int, epoch: int) -> list[list[list[int]]]:
+    return steps
 
 
 def squared_error(module: nn.Module, batch: torch.Tensor, info: StepInfo) -> torch.Tensor:
@@ -82,6 +83,7 @@ def test_the_schedule_by_hand() -> None:
     assert factors == pytest.approx(
         [1 / 3, 2 / 3, 1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8]
     )
+    assert factors == [learning_rate_factor(step, 10, 2) for step in range(10)]  # or as steps
     assert [learning_rate_factor(step, 2, 0.0) for step in range(2)] == [1.0, 0.5]
 
 
@@ -96,11 +98,11 @@ def test_first_step_equals_adamw_by_hand(tmp_path: Path) -> None:
     with torch.no_grad():
         module.weight.fill_(2.0)
     settings = LoopSettings(
-        epochs=1, learning_rate=0.1, warmup_fraction=0.0, weight_decay=0.5, max_gradient_norm=1e9
+        epochs=1, learning_rate=0.1, warmup=0.0, weight_decay=0.5, max_gradient_norm=1e9
     )
     loop: TrainingLoop[torch.Tensor] = TrainingLoop(
         module,
-        lambda s, e: [[0]],
+        lambda s, e: [[[0]]],
         lambda i: torch.ones(1, 1),
         lambda m, b, i: m(b).sum(),
         settings,
@@ -114,16 +116,17 @@ def test_first_step_equals_adamw_by_hand(tmp_path: Path) -> None:
 
 def test_accumulation_equals_one_large_batch(tmp_path: Path) -> None:
     results = []
-    for name, width, batches in (
-        ("a", 2, [[0, 1], [2, 3], [4, 5]]),
-        ("b", 1, [[0, 1, 2, 3], [4, 5]]),
+    for name, steps in (
+        ("a", [[[0, 1], [2, 3]], [[4, 5]]]),
+        ("b", [[[0, 1, 2, 3]], [[4, 5]]]),
+        ("c", [[[0], [1, 2, 3]], [[4, 5]]]),  # unequal parts count by their size
     ):
         torch.manual_seed(0)
         module = nn.Linear(2, 1)
-        settings = LoopSettings(epochs=1, learning_rate=0.01, accumulation=width)
+        settings = LoopSettings(epochs=1, learning_rate=0.01)
         loop: TrainingLoop[torch.Tensor] = TrainingLoop(
             module,
-            partial(fixed_plan, batches),
+            partial(fixed_plan, steps),
             rows,
             squared_error,
             settings,
@@ -132,7 +135,8 @@ def test_accumulation_equals_one_large_batch(tmp_path: Path) -> None:
         )
         assert loop.run().steps == 2
         results.append(module.weight.detach().clone())
-    torch.testing.assert_close(results[0], results[1], rtol=1e-5, atol=1e-6)
+    for result in results[1:]:
+        torch.testing.assert_close(results[0], result, rtol=1e-5, atol=1e-6)
 
 
 def test_decay_spares_vectors() -> None:
@@ -219,7 +223,7 @@ def test_another_architecture_is_refused() -> None:
 def test_divergence_is_said(tmp_path: Path) -> None:
     loop = make_loop(tmp_path)
     loop._loss = lambda module, batch, info: module(batch).sum() * float("nan")
-    with pytest.raises(FloatingPointError, match="step 0"):
+    with pytest.raises(Diverged, match="step 1 is nan"):
         loop.run()
 
 

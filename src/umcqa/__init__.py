@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from umcqa.scoring.scores import Scorer as Scorer
     from umcqa.scoring.scores import Scores as Scores
     from umcqa.selection import select as select
+    from umcqa.training import predict as predict
+    from umcqa.training import train as train
 
 __version__ = "0.1.0"
 
@@ -35,7 +37,9 @@ _HOMES = {
     "load": "umcqa.data",
     "run": "umcqa.pipeline",
     "score": "umcqa.scoring",
+    "predict": "umcqa.training",
     "select": "umcqa.selection",
+    "train": "umcqa.training",
 }
 __all__ = list(_HOMES)
 

@@ -50,16 +50,52 @@ class SelectConfig:
 
 
 @dataclass(frozen=True)
+class TrainConfig:
+    """How a multiple-choice model learns; what is not set comes from the preset."""
+
+    enabled: bool = True  # in a run: whether there is a model at all
+    model: str = "smollm2"
+    objective: str = "hard-em"
+    preset: str | None = None  # not set: `lm` for a language model, else `paper`
+    epochs: int | None = None
+    batch_size: int | None = None  # questions of a step
+    learning_rate: float | None = None
+    max_length: int | None = None
+    dropout: float | None = None
+    warmup: float = 0.1  # steps; up to 1, a share of the run
+    tau: float = 0.5  # of Hard-EM, likewise
+    annealing: str = "release"
+    long: str = "cut"
+    lora_rank: int = 0
+    use_labels: bool = False
+    precision: str | None = None  # not set: what this machine does fastest
+    seed: int = 0
+    checkpoint_seconds: float = 300.0
+
+
+@dataclass(frozen=True)
+class PredictConfig:
+    """Which questions a run's model answers: of that path and splits, or those it learned from."""
+
+    path: str | None = None
+    splits: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """A whole run."""
 
     data: DataConfig = field(default_factory=DataConfig)
     score: ScoreConfig = field(default_factory=ScoreConfig)
     select: SelectConfig = field(default_factory=SelectConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    predict: PredictConfig = field(default_factory=PredictConfig)
     seed: int = 0
 
 
-Config = TypeVar("Config", DataConfig, ScoreConfig, SelectConfig, RunConfig)
+Config = TypeVar(
+    "Config", DataConfig, ScoreConfig, SelectConfig, TrainConfig, PredictConfig, RunConfig
+)
 
 
 def shipped_configs() -> list[str]:

@@ -121,15 +121,29 @@ def show_run(name: str, result: dict[str, Any], example: tuple[Question, Scores]
     for stage, one in result["stages"].items():
         stages.add_row(stage, f"{one['seconds']:.2f}", "unchanged" if one["reused"] else "done")
     out.print(stages)
-    if "accuracy" in metrics:
-        out.print(_accuracy_table(f"Accuracy on {name}, without training", metrics))
+    if "scorer" in metrics:
         out.print(_candidates_table(metrics["n"], metrics["candidates"]))
+        out.print(_accuracy_table(f"Accuracy of the scorer on {name}", metrics["scorer"]))
     else:
         out.print(
             f"{metrics['n']} questions without an answer key: {metrics['mean_size']:.2f} "
             f"candidates a question, {metrics['empty']} without any.\n"
         )
+    if "training" in metrics:
+        show_training(metrics["training"])
+    for key, found in metrics.items():
+        if key.partition(" ")[0] == "model":
+            asked = key.partition(" ")[2] or "the same questions, which it saw without answers"
+            out.print(_accuracy_table(f"Accuracy of the trained model on {asked}", found))
     _show_example(out, *example)
+
+
+def show_training(report: dict[str, Any]) -> None:
+    """What a training did."""
+    console().print(
+        f"Learned from {report['used']} questions ({report['skipped']} without candidates left "
+        f"out) in {report['steps']} steps and {report['seconds']:.0f} s: {report['out']}\n"
+    )
 
 
 def _show_example(out: Console, question: Question, scores: Scores) -> None:

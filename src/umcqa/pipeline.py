@@ -1,4 +1,4 @@
-"""The whole way: load, score, select, evaluate. Each stage leaves a file in the run folder.
+"""The whole way: load, score, select, train, predict, evaluate. Each stage leaves a file.
 
 A stage whose inputs and settings are unchanged is not run again.
 """
@@ -8,13 +8,21 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from umcqa.analysis import analyse
-from umcqa.config import RunConfig, load_config, parse_config, to_toml, with_selection
+from umcqa.config import (
+    DataConfig,
+    RunConfig,
+    load_config,
+    override,
+    parse_config,
+    to_toml,
+    with_selection,
+)
 from umcqa.data import load, locate_data
 from umcqa.evaluation import evaluate
 from umcqa.files import (
@@ -26,11 +34,22 @@ from umcqa.files import (
     write_manifest,
     write_text,
 )
-from umcqa.predictions import load_scores
+from umcqa.models import identify_model
+from umcqa.predictions import load_predictions, load_scores
+from umcqa.question import Question
 from umcqa.selection import check_selection
-from umcqa.stages import load_to_file, open_data, score_key, score_to_file, select_to_file
+from umcqa.stages import (
+    load_to_file,
+    open_data,
+    predict_to_file,
+    score_key,
+    score_to_file,
+    select_to_file,
+)
+from umcqa.training import MANIFEST, train
 
 QUESTIONS, SCORES, CANDIDATES = "questions.jsonl", "scores.jsonl", "candidates.jsonl"
+MODEL, PREDICTIONS = "model", "predictions.jsonl"
 METRICS, CONFIG = "metrics.json", "config.toml"
 
 
@@ -56,6 +75,13 @@ def run(
     return _Run(config, folder, workers).run()
 
 
+def _has_answers(questions: Iterable[Question]) -> bool:
+    return any(question.answer is not None for question in questions)
+
+
+Make: TypeAlias = Callable[[Path, str], dict[str, Any]]  # from output and key to the manifest
+
+
 class _Run:
     def __init__(self, config: RunConfig, folder: Path, workers: int) -> None:
         self.config = config
@@ -69,20 +95,64 @@ class _Run:
         check_selection(self.threshold, self.max_candidates)
 
     def run(self) -> dict[str, Any]:
-        loaded = self._stage("load", QUESTIONS, self._load_key(), self._load)
+        data = self.config.data
+        loaded = self._stage("load", QUESTIONS, self._load_key(data), self._loader(data))
         # Only now, so that bad input leaves a folder's config and results in step.
         write_text(self.folder / CONFIG, to_toml(self.config))
         inputs = [loaded["fingerprint"], score_key(self.config.score)]
         scored = self._stage("score", SCORES, inputs, self._score)
         select_key = [scored["sha256"], asdict(self.config.select)]
         selected = self._stage("select", CANDIDATES, select_key, self._select)
-        evaluate_key = [loaded["sha256"], scored["key"], selected["key"]]
+        evaluate_key: list[Any] = [loaded["sha256"], scored["key"], selected["key"]]
+        if self.config.train.enabled:
+            evaluate_key += self._learn(loaded, selected)
         evaluated = self._stage("evaluate", METRICS, evaluate_key, self._evaluate)
         return {"stages": self.stages, "metrics": evaluated["metrics"]}
 
-    def _stage(
-        self, name: str, output: str, inputs: Any, make: Callable[[Path, str], dict[str, Any]]
-    ) -> dict[str, Any]:
+    def _learn(self, loaded: dict[str, Any], selected: dict[str, Any]) -> list[Any]:
+        """Train and predict; return what the predictions depend on."""
+        config = self.config.train
+        labelled = config.use_labels or config.objective == "supervised"
+        train_key = [
+            loaded["sha256" if labelled else "fingerprint"],
+            selected["sha256"],
+            asdict(config),
+            identify_model(config.model),
+        ]
+        trained = self._stage("train", f"{MODEL}/{MANIFEST}", train_key, self._train)
+        made = []
+        for split in self._splits():
+            questions = self._questions(split)
+            if split:
+                data = replace(self.config.data, split=split)
+                data = override(data, path=self.config.predict.path)
+                found = self._stage(
+                    f"load {split}", questions.name, self._load_key(data), self._loader(data)
+                )
+            else:
+                found = loaded
+            made.append(
+                self._stage(
+                    f"predict {split}" if split else "predict",
+                    self._predictions(split).name,
+                    [found["fingerprint"], trained["sha256"]],
+                    self._predictor(split),
+                )["sha256"]
+            )
+            made.append(found["sha256"])
+        return made
+
+    def _splits(self) -> list[str | None]:
+        """What the model answers; None is the questions that it learned from."""
+        return [*self.config.predict.splits] or [None]
+
+    def _questions(self, split: str | None) -> Path:
+        return self.folder / (f"questions-{split}.jsonl" if split else QUESTIONS)
+
+    def _predictions(self, split: str | None) -> Path:
+        return self.folder / (f"predictions-{split}.jsonl" if split else PREDICTIONS)
+
+    def _stage(self, name: str, output: str, inputs: Any, make: Make) -> dict[str, Any]:
         """Make a stage's output, or find that it is there; return what its manifest says."""
         started = time.perf_counter()
         path = self.folder / output
@@ -99,9 +169,8 @@ class _Run:
         self.stages[name] = {"seconds": time.perf_counter() - started, "reused": reused}
         return manifest
 
-    def _load_key(self) -> list[Any] | None:
+    def _load_key(self, data: DataConfig) -> list[Any] | None:
         """What the questions depend on; None (never reused) for what only the hub knows."""
-        data = self.config.data
         if data.path.startswith("hub:"):
             return None
         path = locate_data(data.path)
@@ -113,8 +182,8 @@ class _Run:
             fingerprint_files(answers) if answers is not None and with_answers else None,
         ]
 
-    def _load(self, path: Path, key: str) -> dict[str, Any]:
-        return {"key": key, **load_to_file(self.config.data, path, key=key)}
+    def _loader(self, data: DataConfig) -> Make:
+        return lambda path, key: {"key": key, **load_to_file(data, path, key=key)}
 
     def _score(self, path: Path, key: str) -> dict[str, Any]:
         questions = load(self.folder / QUESTIONS)
@@ -123,13 +192,37 @@ class _Run:
     def _select(self, path: Path, key: str) -> dict[str, Any]:
         return select_to_file(self.folder / SCORES, self.config.select, path, key=key)
 
+    def _train(self, path: Path, key: str) -> dict[str, Any]:
+        folder, mark = path.parent, path.parent / "run.key"
+        # A training of other settings is not gone on with, but the same one is.
+        restart = not mark.exists() or mark.read_text(encoding="utf-8") != key
+        if restart:
+            write_text(mark, key)
+        report = train(
+            load(self.folder / QUESTIONS),
+            self.folder / CANDIDATES,
+            out=folder,
+            config=self.config.train,
+            restart=restart,
+        )
+        made = {"key": key, "sha256": fingerprint_files(path), "report": report}
+        write_manifest(path, "train", **made)
+        return made
+
+    def _predictor(self, split: str | None) -> Make:
+        def make(path: Path, key: str) -> dict[str, Any]:
+            questions = load(self._questions(split))
+            return predict_to_file(questions, str(self.folder / MODEL), path, key=key)
+
+        return make
+
     def _evaluate(self, path: Path, key: str) -> dict[str, Any]:
         """Metrics: what candidates there are and, where an answer key is given, how good."""
         selected = read_manifest(self.folder / CANDIDATES)
         metrics: dict[str, Any] = {name: selected[name] for name in ("n", "empty", "mean_size")}
         questions, scores = load(self.folder / QUESTIONS), self.folder / SCORES
-        if any(question.answer is not None for question in questions):
-            metrics |= evaluate(questions, load_scores(scores))
+        if _has_answers(questions):
+            metrics["scorer"] = evaluate(questions, load_scores(scores))
             report = analyse(
                 questions,
                 {self.config.score.scorer: load_scores(scores)},
@@ -137,6 +230,13 @@ class _Run:
                 max_candidates=[self.max_candidates],
             )
             metrics |= {name: report[name] for name in ("candidates", "types")}
+        if self.config.train.enabled:
+            metrics["training"] = read_manifest(self.folder / MODEL / MANIFEST)["report"]
+            for split in self._splits():
+                asked = load(self._questions(split))
+                if _has_answers(asked):
+                    found = evaluate(asked, load_predictions(self._predictions(split)))
+                    metrics[f"model {split}" if split else "model"] = found
         write_text(path, json.dumps(metrics, indent=2) + "\n")
         made = {"key": key, "sha256": fingerprint_files(path), "metrics": metrics}
         write_manifest(path, "evaluate", **made)

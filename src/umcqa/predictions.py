@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from umcqa.files import read_rows
-from umcqa.scoring.scores import Scores
+from umcqa.scoring.scores import Range, Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class Prediction:
     answer: int
     tied: bool = False
     n_choices: int | None = None  # where the prediction tells
+    probabilities: tuple[float, ...] | None = None
+    evidence: tuple[tuple[Range, ...], ...] | None = None
 
 
 def predict_from(id: str, scores: tuple[float, ...]) -> Prediction:
@@ -46,6 +48,16 @@ def scores_from_row(row: dict[str, Any]) -> Scores:
         _numbers(row["scores"]),
         tuple(tuple((int(start), int(end)) for start, end in places) for places in evidence),
     )
+
+
+def prediction_to_row(prediction: Prediction) -> dict[str, Any]:
+    """A row of a predictions file."""
+    return {
+        "id": prediction.id,
+        "probabilities": list(prediction.probabilities or ()),
+        "answer": prediction.answer,
+        "evidence": [[list(place) for place in places] for places in prediction.evidence or ()],
+    }
 
 
 def load_scores(path: str | Path) -> Iterator[Scores]:

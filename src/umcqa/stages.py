@@ -24,11 +24,12 @@ from umcqa.files import (
 )
 from umcqa.journal import finish, resume_rows
 from umcqa.models import identify_model
-from umcqa.predictions import load_scores, scores_to_row
+from umcqa.predictions import load_scores, prediction_to_row, scores_to_row
 from umcqa.progress import track
 from umcqa.question import Question
 from umcqa.scoring import find_scorer, score
 from umcqa.selection import SelectionSummary, select
+from umcqa.training import predict
 
 
 def open_data(config: DataConfig) -> Questions:
@@ -97,6 +98,19 @@ def select_to_file(scores: Path, settings: SelectConfig, out: Path, **notes: Any
     fingerprint = made_by(scores).get("fingerprint")
     write_manifest(out, "select", config=asdict(settings), fingerprint=fingerprint, **made, **notes)
     return {**made, **notes}
+
+
+def predict_to_file(
+    data: Questions, model: str, out: Path, batch: int = 256, **notes: Any
+) -> dict[str, Any]:
+    """Answer questions with a trained model and write a row a question."""
+    refuse_overwriting(out, data.name)
+    questions = Fingerprint(data)
+    found = predict(questions, model, batch=batch)
+    n, sha256 = write_rows(out, map(prediction_to_row, track(found, "predicting")))
+    made = {"n": n, "fingerprint": str(questions), "sha256": sha256, **notes}
+    write_manifest(out, "predict", model=model, data=data.name, **made)
+    return made
 
 
 def made_by(path: Path) -> Mapping[str, Any]:

@@ -9,17 +9,18 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from umcqa.cli import data, knowledge, scoring
+from umcqa.cli import data, knowledge, learning, scoring
 from umcqa.errors import InputError
 
 DEBUG_VARIABLE = "UMCQA_DEBUG"
 # Options that take several values, as `--scorer A B` or as `--scorer A --scorer B`.
 REPEATED_OPTIONS = {
     "analyse": ("--scorer", "--threshold", "--max-candidates"),
+    "run": ("--predict-split",),
     "train-reader": ("--data", "--held-out"),
     "evaluate-reader": ("--data",),
 }
-NEURAL_MODULES = ("torch", "transformers", "sentence_transformers", "safetensors", "gguf")
+NEURAL_MODULES = ("torch", "transformers", "sentence_transformers", "safetensors", "gguf", "peft")
 INTERRUPTED = 130  # the exit code that Typer gives a keyboard interrupt
 
 app = typer.Typer(
@@ -30,7 +31,7 @@ app = typer.Typer(
     "and why; score the choices, select candidates to learn from, evaluate and analyse.\n\n"
     "Start with `umcqa answer FILE` on your questions, or with `umcqa run` on the sample.",
 )
-for module in (knowledge, data, scoring):
+for module in (knowledge, data, scoring, learning):
     for name, command in module.COMMANDS.items():
         app.command(name)(command)
 

@@ -21,12 +21,12 @@ from umcqa.cli.options import (
     data_config,
     print_json,
     warn_limit,
-    with_scorer_flags,
+    with_flags,
 )
 from umcqa.errors import InputError
 
 
-@with_scorer_flags
+@with_flags(ScorerFlags)
 def answer_command(
     file: Annotated[
         str | None,

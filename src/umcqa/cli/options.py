@@ -115,30 +115,38 @@ def _number(text: str) -> float:
         raise InputError(f"--weights: {text!r} is not a number") from None
 
 
-def with_scorer_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the flags of `ScorerFlags`, which reach it as its parameter ``flags``."""
-    hints = get_type_hints(ScorerFlags, include_extras=True)
-    added = [
-        inspect.Parameter(
-            one.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=one.default if one.default is not MISSING else inspect.Parameter.empty,
-            annotation=hints[one.name],
-        )
-        for one in fields(ScorerFlags)
-    ]
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own if one.name != "flags"]
+def with_flags(kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the fields of a dataclass as flags, which reach it as one parameter.
 
-    @wraps(command)
-    def wrapped(**values: Any) -> None:
-        flags = ScorerFlags(**{one.name: values.pop(one.name) for one in added})
-        command(**values, flags=flags)
+    The parameter is the one with that type; a command may have several such.
+    """
 
-    parameters = [*kept, *added]
-    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # Typer asks
-    wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
-    return wrapped
+    def give(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters.values()
+        name = next(one.name for one in own if one.annotation is kind)
+        hints = get_type_hints(kind, include_extras=True)
+        added = [
+            inspect.Parameter(
+                one.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=one.default if one.default is not MISSING else inspect.Parameter.empty,
+                annotation=hints[one.name],
+            )
+            for one in fields(kind)
+        ]
+        kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own if one.name != name]
+
+        @wraps(command)
+        def wrapped(**values: Any) -> None:
+            flags = kind(**{one.name: values.pop(one.name) for one in added})
+            command(**values, **{name: flags})
+
+        parameters = [*kept, *added]
+        wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # Typer asks
+        wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
+        return wrapped
+
+    return give
 
 
 def parse_pairs(flag: str, text: str | None) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from umcqa.cli.learning import TRAINED_MODEL, TrainFlags
 from umcqa.cli.options import (
     SCORER_HELP,
     Columns,
@@ -23,7 +24,7 @@ from umcqa.cli.options import (
     parse_pairs,
     print_json,
     warn_limit,
-    with_scorer_flags,
+    with_flags,
 )
 from umcqa.errors import InputError
 
@@ -42,7 +43,7 @@ def _scores(questions: Any, settings: ScoreConfig, workers: int) -> Iterator[Sco
     )
 
 
-@with_scorer_flags
+@with_flags(ScorerFlags)
 def score_command(
     data: Data,
     out: Annotated[Path, typer.Option(help="Where to write the scores (.jsonl).")],
@@ -68,13 +69,14 @@ def score_command(
         print(f"scored {made['n']} questions by {scorer}: {out}")
 
 
-@with_scorer_flags
+@with_flags(ScorerFlags)
 def evaluate_command(
     data: Data,
     scorer: Annotated[str | None, typer.Option(help=SCORER_HELP)] = None,
     predictions: Annotated[
         Path | None, typer.Option(help="Or: a file of predictions or scores (.jsonl).")
     ] = None,
+    model: Annotated[str | None, typer.Option(help=f"Or: {TRAINED_MODEL}")] = None,
     against: Annotated[
         Path | None, typer.Option(help="Compare with this other file of predictions.")
     ] = None,
@@ -93,14 +95,18 @@ def evaluate_command(
     from umcqa.evaluation import evaluate
     from umcqa.files import SCHEMA, refuse_overwriting, to_json, write_text
     from umcqa.predictions import load_predictions
+    from umcqa.progress import track
     from umcqa.stages import open_data
+    from umcqa.training import predict
 
-    if (scorer is None) == (predictions is None):
-        raise InputError("give either --scorer NAME or --predictions FILE")
+    if sum(one is not None for one in (scorer, predictions, model)) != 1:
+        raise InputError("give one of --scorer NAME, --predictions FILE and --model DIR")
     questions = open_data(data_config(data, split, limit, columns))
     answers: Iterator[Prediction | Scores]
     if scorer is not None:
         answers = _scores(questions, flags.config(scorer), workers)
+    elif model is not None:
+        answers = track(predict(questions, model), "predicting")
     else:
         assert predictions is not None
         answers = load_predictions(predictions)
@@ -113,11 +119,11 @@ def evaluate_command(
     if json:
         print_json(result)
     else:
-        show_evaluation(f"{data}: {scorer or predictions}", result)
+        show_evaluation(f"{data}: {scorer or predictions or model}", result)
     warn_limit(limit)
 
 
-@with_scorer_flags
+@with_flags(ScorerFlags)
 def analyse_command(
     data: Data,
     scorer: Annotated[list[str], typer.Option(help="A scorer; give it twice to compare two.")],
@@ -189,7 +195,8 @@ def _write_analysis(result: dict[str, Any], tables: Iterable[str], out: Path) ->
     draw_question_types(result["types_by_scorer"], out / "types.svg")
 
 
-@with_scorer_flags
+@with_flags(TrainFlags)
+@with_flags(ScorerFlags)
 def run_command(
     config: Annotated[
         str | None, typer.Option(help="A TOML file, or a shipped config such as mc500-window.")
@@ -206,11 +213,22 @@ def run_command(
     max_candidates: Annotated[int | None, typer.Option(help="As for select.")] = None,
     workers: Workers = 1,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    train: Annotated[
+        bool | None, typer.Option("--train/--no-train", help="Whether to train a model.")
+    ] = None,
+    predict_split: Annotated[
+        list[str] | None,
+        typer.Option(help="Splits that the model answers; by default the questions it saw."),
+    ] = None,
     json: Json = False,
     *,
     flags: ScorerFlags,
+    training: TrainFlags,
 ) -> None:
-    """Load, score, select and evaluate into a folder; unchanged stages are not run again."""
+    """The whole way into a folder, from questions to a trained model's answers.
+
+    Load, score, select, train, predict and evaluate; unchanged stages are not run again.
+    """
     from umcqa.config import RunConfig, load_config, override
     from umcqa.display import first_example, show_run
     from umcqa.files import refuse_overwriting
@@ -225,6 +243,8 @@ def run_command(
         data=override(base.data, path=data, split=split, limit=limit, columns=mapped),
         score=override(base.score, scorer=scorer, **flags.given()),
         select=override(base.select, threshold=threshold, max_candidates=max_candidates),
+        train=override(base.train, enabled=train, seed=seed, **training.given()),
+        predict=override(base.predict, splits=predict_split or None),
         seed=seed,
     )
     result = run(settings, out=out, workers=workers)
@@ -232,7 +252,7 @@ def run_command(
         print_json(result)
     else:
         show_run(settings.data.path, result, first_example(out / QUESTIONS, out / SCORES))
-        print(f"Everything is in {out}: questions, scores, candidates and metrics.")
+        print(f"Everything is in {out}: questions, scores, candidates, model and metrics.")
     warn_limit(settings.data.limit)
 
 

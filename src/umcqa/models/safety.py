@@ -10,6 +10,7 @@ from typing import Any
 
 from umcqa.errors import InputError
 
+ADAPTER_CONFIG = "adapter_config.json"  # of an adapter, by peft
 WEIGHT_ENDINGS = (".safetensors", ".gguf")
 _CODE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack")
 _TOKENIZER_FILES = (
@@ -39,8 +40,17 @@ _MOST_GGUF_ENTRIES = 100_000
 
 
 def check_model_folder(folder: Path) -> None:
-    """Refuse a folder that is no model in Hugging Face format with safetensors weights."""
-    config = _read_config(folder)
+    """Refuse a folder that is no model in Hugging Face format with safetensors weights.
+
+    An adapter's folder is one too; its base is checked when it is looked up.
+    """
+    is_adapter = (folder / ADAPTER_CONFIG).exists()
+    config = _read_config(folder, ADAPTER_CONFIG if is_adapter else "config.json")
+    weights = "adapter_model.safetensors" if is_adapter else "model*.safetensors"
+    named = config.get("base_model_name_or_path" if is_adapter else "model_type")
+    if not isinstance(named, str):
+        wanted = "base model" if is_adapter else "model_type"
+        raise InputError(f"its config names no {wanted}: get the model again", str(folder))
     if "auto_map" in config:
         raise InputError(
             "its config asks to run code that comes with the model: umcqa never does, "
@@ -48,7 +58,7 @@ def check_model_folder(folder: Path) -> None:
             str(folder),
         )
     others = [file for file in folder.rglob("*") if file.suffix in _CODE_ENDINGS]
-    if not any(folder.glob("model*.safetensors")):
+    if not any(folder.glob(weights)):
         names = ", ".join(sorted(file.name for file in others)[:3])
         found = f" (only {names}, which can hold code)" if names else ""
         raise InputError(
@@ -80,19 +90,19 @@ def _check_index(folder: Path) -> None:
             raise InputError("it names files that are no weights: get the model again", str(index))
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
+def _read_config(folder: Path, name: str) -> dict[str, Any]:
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((folder / name).read_text(encoding="utf-8"))
     except OSError:
         raise InputError(
-            "no config.json: give a model folder in Hugging Face format", str(folder)
+            f"no {name}: give a model folder in Hugging Face format", str(folder)
         ) from None
     except (ValueError, RecursionError):
         raise InputError(
-            "its config.json is not valid JSON: get the model again", str(folder)
+            f"its {name} is not valid JSON: get the model again", str(folder)
         ) from None
-    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
-        raise InputError("its config.json names no model_type: get the model again", str(folder))
+    if not isinstance(config, dict):
+        raise InputError(f"its {name} is no JSON object: get the model again", str(folder))
     return config
 
 

@@ -16,9 +16,8 @@ from umcqa.models.wheels import cache_folder, new_folder
 from umcqa.neural import hush_libraries, load_whole
 
 
-@lru_cache(maxsize=1)
-def load_causal(name: str) -> tuple[Any, Any]:
-    """Model (float32, for reading) and tokenizer of a causal language model."""
+def read_causal(name: str) -> tuple[Any, Any]:
+    """Model (float32) and tokenizer of a causal language model."""
     path = find_model(name)
     if not path.is_dir():
         path = _converted(path)
@@ -32,6 +31,12 @@ def load_causal(name: str) -> tuple[Any, Any]:
             name,
         ) from None
     return model, tokenizer
+
+
+@lru_cache(maxsize=1)
+def load_causal(name: str) -> tuple[Any, Any]:
+    """The same, kept for the next who asks; for reading only."""
+    return read_causal(name)
 
 
 def _converted(gguf: Path) -> Path:

@@ -10,11 +10,9 @@ import torch
 
 from umcqa.errors import InputError
 from umcqa.neural.causal import load_causal
-from umcqa.neural.story import Story, StoryBuilder, choice_log_probabilities
-from umcqa.neural.watching import watch_attention
+from umcqa.neural.story import StoryBuilder, choice_log_probabilities, watch_choices
 from umcqa.question import Question
 from umcqa.scoring.scores import Range
-from umcqa.scoring.sentences import sentences
 
 _TOLERANCE = 1e-3
 
@@ -28,7 +26,7 @@ def choice_scores(
     with torch.inference_mode():
         prior = iter(_prior(model, builder, questions) if less_prior else [])
         for story in builder.build(questions):
-            with watch_attention(model, story) as attention:
+            with watch_choices(model, story) as evidence_of:
                 found = choice_log_probabilities(model, story)
             for of_question, choices in zip(found, story.choices, strict=True):
                 question = next(asked)
@@ -39,15 +37,20 @@ def choice_scores(
                     ]
                 else:
                     scores = [float(one.mean()) for one in of_question]
-                evidence = [_evidence(question, story, attention[c.predicting]) for c in choices]
-                yield scores, evidence
+                yield scores, [evidence_of(question, choice) for choice in choices]
 
 
 @lru_cache(maxsize=1)
 def _load(lm: str) -> tuple[Any, StoryBuilder]:
-    """A model that reads a story as one sequence exactly as it reads every choice alone."""
+    """The model and what builds its stories."""
     model, tokenizer = load_causal(lm)
     builder = StoryBuilder(model, tokenizer)
+    check_sharing(model, builder, lm)
+    return model, builder
+
+
+def check_sharing(model: Any, builder: StoryBuilder, name: str) -> None:
+    """Refuse a model that does not read a story exactly as it reads every choice alone."""
     probes = [
         Question(str(n), "Ann has a red hat. Bob has none.", text, ("Ann does", "Bob"))
         for n, text in enumerate(["Who has a hat?", "Who has none?"])
@@ -68,9 +71,8 @@ def _load(lm: str) -> tuple[Any, StoryBuilder]:
         raise InputError(
             f"cannot read a story as one sequence ({str(error)[:200]}): "
             "use another language model, such as smollm2",
-            lm,
+            name,
         ) from None
-    return model, builder
 
 
 def _read_alone(model: Any, builder: StoryBuilder, question: Question, choice: str) -> torch.Tensor:
@@ -90,13 +92,3 @@ def _prior(
         for story in builder.build(questions, with_passage=False)
         for choices in choice_log_probabilities(model, story)
     ]
-
-
-def _evidence(question: Question, story: Story, attention: torch.Tensor) -> tuple[Range, ...]:
-    """The sentence that the model looked at most while it read the choice."""
-    looked = attention.sum(0)[: len(story.passage_places)]
-    starts = torch.tensor([start for start, _ in story.passage_places])
-    ends = torch.tensor([end for _, end in story.passage_places])
-    places = sentences(question.passage)
-    sums = [float(looked[(starts >= a) & (ends <= b) & (ends > starts)].sum()) for a, b in places]
-    return (places[sums.index(max(sums))],) if sums and max(sums) > 0 else ()

@@ -13,10 +13,11 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import nn
@@ -29,14 +30,21 @@ from umcqa.neural.checkpoints import (
     remove_unfinished,
     write_checkpoint,
 )
+from umcqa.neural.processes import Processes
 
 logger = logging.getLogger(__name__)
 
 Batch = TypeVar("Batch")
 BatchContra = TypeVar("BatchContra", contravariant=True)
 
-# Indexes of the examples of each batch of one epoch, as a pure function of (seed, epoch).
-BatchPlan = Callable[[int, int], Sequence[Sequence[int]]]
+# The optimizer steps of one epoch, as a pure function of (seed, epoch). A step is one or more
+# batches, whose gradients are accumulated; a batch is the indexes of its examples.
+Step: TypeAlias = Sequence[Sequence[int]]
+StepPlan = Callable[[int, int], Sequence[Step]]
+
+
+class Diverged(InputError):
+    """A loss that is no number any more; the message says what to try."""
 
 
 class ResumeRefused(InputError):
@@ -65,10 +73,9 @@ class LoopSettings:
 
     epochs: int = 2
     learning_rate: float = 3e-5
-    warmup_fraction: float = 0.1
+    warmup: float = 0.1  # steps; up to 1, a share of the run
     weight_decay: float = 0.01
     max_gradient_norm: float = 1.0
-    accumulation: int = 1
     seed: int = 13
     precision: str = "float32"
     checkpoint_every_steps: int | None = None
@@ -112,17 +119,22 @@ def fastest_precision(device: torch.device) -> str:
     return "float32"
 
 
-def learning_rate_factor(step: int, total_steps: int, warmup_fraction: float) -> float:
+def steps_or_share(value: float, total_steps: int) -> float:
+    """A number of steps: more than 1 as it is, up to 1 as a share of the run."""
+    return value if value > 1 else value * total_steps
+
+
+def learning_rate_factor(step: int, total_steps: int, warmup: float) -> float:
     """Linear rise over the warm-up, then linear fall to zero just after the last step."""
-    warmup_steps = math.ceil(total_steps * warmup_fraction)
+    warmup_steps = math.ceil(steps_or_share(warmup, total_steps))
     if step < warmup_steps:
         return (step + 1) / (warmup_steps + 1)
     return (total_steps - step) / max(1, total_steps - warmup_steps)
 
 
-def seed_of_step(seed: int, step: int) -> int:
+def seed_of_step(seed: int, step: int, *parts: int | str) -> int:
     """A well-mixed seed for one step, so that dropout needs no saved generator state."""
-    digest = hashlib.sha256(f"{seed}:{step}".encode()).digest()
+    digest = hashlib.sha256(":".join(map(str, (seed, step, *parts))).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
@@ -134,14 +146,17 @@ def weights_by_name(module: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.contiguous() for name, tensor in tensors.items()}
 
 
-def restore_weights(module: nn.Module, saved: Mapping[str, torch.Tensor]) -> None:
-    """Copy saved tensors back in place; names must match exactly."""
+def restore_weights(
+    module: nn.Module, saved: Mapping[str, torch.Tensor], but: Set[str] = frozenset()
+) -> None:
+    """Copy saved tensors back in place; names must match exactly, ``but`` those left alone."""
     own = dict(module.named_parameters())
     persistent = set(module.state_dict().keys())
     own_all: dict[str, torch.Tensor] = {
         **own,
         **{name: b for name, b in module.named_buffers() if name in persistent},
     }
+    own_all = {name: tensor for name, tensor in own_all.items() if name not in but}
     if own_all.keys() != saved.keys():
         odd = sorted(own_all.keys() ^ saved.keys())
         raise ResumeRefused(f"the checkpoint is of another architecture: {', '.join(odd[:5])}")
@@ -156,13 +171,13 @@ class TrainingLoop(Generic[Batch]):
     def __init__(
         self,
         module: nn.Module,
-        plan: BatchPlan,
+        plan: StepPlan,
         collate: Callable[[Sequence[int]], Batch],
         loss: LossFunction[Batch],
         settings: LoopSettings,
         folder: Path,
         fingerprint: Mapping[str, Any],
-        device: torch.device | None = None,
+        processes: Processes | None = None,
         parameter_groups: Sequence[dict[str, Any]] | None = None,
     ) -> None:
         self._module = module
@@ -171,10 +186,12 @@ class TrainingLoop(Generic[Batch]):
         self._loss = loss
         self._settings = settings
         self._folder = folder
-        self._device = device or torch.device("cpu")
+        self._processes = processes or Processes()
+        self._device = self._processes.device
         # Plain JSON values, so that what is compared later is what was written.
         self._fingerprint = {**fingerprint, "loop": settings.fingerprint_part()}
         self._module.to(self._device)
+        self._trained = [p for p in module.parameters() if p.requires_grad]
         self._optimizer = torch.optim.AdamW(
             parameter_groups or default_parameter_groups(module, settings.weight_decay),
             lr=settings.learning_rate,
@@ -183,8 +200,7 @@ class TrainingLoop(Generic[Batch]):
         # A group may name its own rate (a fresh head, say); the schedule scales each.
         self._base_rates = [float(group["lr"]) for group in self._optimizer.param_groups]
         self._steps_of_epochs = [
-            math.ceil(len(plan(settings.seed, epoch)) / settings.accumulation)
-            for epoch in range(settings.epochs)
+            len(plan(settings.seed, epoch)) for epoch in range(settings.epochs)
         ]
         self.total_steps = sum(self._steps_of_epochs)
         if self.total_steps == 0:
@@ -197,19 +213,22 @@ class TrainingLoop(Generic[Batch]):
 
     def run(self) -> LoopResult:
         """Train to the end. Raises ``FolderInUse``, ``ResumeRefused`` or ``FloatingPointError``."""
+        if not self._processes.is_first:
+            return self._run()
         with exclusive_use(self._folder):
+            remove_unfinished(self.checkpoint_root)
             return self._run()
 
     def _run(self) -> LoopResult:
-        remove_unfinished(self.checkpoint_root)
+        self._processes.wait()
         first_step, seconds_before = self._resume()
         started = time.monotonic()
         last_saved, last_report = started, started
         loss_value = math.nan
         self._module.train()
         with (
-            _scalars(self._folder / "tensorboard", first_step) as write_scalars,
-            _progress(self.total_steps, first_step) as show,
+            _scalars(self._folder / "tensorboard", first_step, self._processes) as write_scalars,
+            _progress(self.total_steps, first_step, self._processes) as show,
         ):
             for step, batches in self._steps_from(first_step):
                 loss_value, gradient_norm = self._one_step(step, batches)
@@ -227,43 +246,47 @@ class TrainingLoop(Generic[Batch]):
                         "step %d/%d, loss %.4f, rate %.2e, %.0f s",
                         done, self.total_steps, loss_value, rate, seconds_before + now - started,
                     )  # fmt: skip
-                if self._is_checkpoint_due(done, now - last_saved):
+                if self._processes.is_first and self._is_checkpoint_due(done, now - last_saved):
                     self._save(done, seconds_before + now - started)
                     last_saved = time.monotonic()
+        self._processes.wait()  # the last checkpoint is written
         seconds = seconds_before + time.monotonic() - started
         return LoopResult(steps=self.total_steps, seconds=seconds, last_loss=loss_value)
 
     # --- one step --------------------------------------------------------------------------
 
-    def _steps_from(self, first_step: int) -> Iterator[tuple[int, Sequence[Sequence[int]]]]:
+    def _steps_from(self, first_step: int) -> Iterator[tuple[int, Step]]:
         """Every optimizer step from ``first_step`` on, with the batches it accumulates."""
-        width = self._settings.accumulation
         step = 0
         for epoch, steps in enumerate(self._steps_of_epochs):
             if step + steps <= first_step:
                 step += steps
                 continue
-            batches = self._plan(self._settings.seed, epoch)
-            for position in range(steps):
+            for batches in self._plan(self._settings.seed, epoch):
                 if step >= first_step:
-                    yield step, batches[position * width : (position + 1) * width]
+                    yield step, batches
                 step += 1
 
-    def _one_step(self, step: int, batches: Sequence[Sequence[int]]) -> tuple[float, float]:
+    def _one_step(self, step: int, batches: Step) -> tuple[float, float]:
         settings = self._settings
-        torch.manual_seed(seed_of_step(settings.seed, step))
+        torch.manual_seed(seed_of_step(settings.seed, step, self._processes.rank))
         info = StepInfo(step=step, total_steps=self.total_steps, seed=settings.seed)
+        examples = sum(map(len, batches))
         total = 0.0
-        for indexes in batches:
+        for indexes in batches[self._processes.rank :: self._processes.count]:
             with self._autocast():
                 loss = self._loss(self._module, self._collate(indexes), info)
-            # The last step of an epoch may hold fewer batches: divide by what is there.
-            (loss / len(batches)).backward()
-            total += float(loss.detach()) / len(batches)
+            share = len(indexes) / examples  # so that the step's loss is the mean over its examples
+            (loss * share).backward()
+            total += float(loss.detach()) * share
+        total = self._processes.add_up(total, self._trained)
         if not math.isfinite(total):
-            raise FloatingPointError(f"the loss of step {step} is {total}: the run has diverged")
-        norm = nn.utils.clip_grad_norm_(self._module.parameters(), settings.max_gradient_norm)
-        factor = learning_rate_factor(step, self.total_steps, settings.warmup_fraction)
+            raise Diverged(
+                f"the loss of step {step + 1} is {total}: the run has diverged. Take a lower "
+                "learning rate, or float32 as the precision"
+            )
+        norm = nn.utils.clip_grad_norm_(self._trained, settings.max_gradient_norm)
+        factor = learning_rate_factor(step, self.total_steps, settings.warmup)
         for group, base_rate in zip(self._optimizer.param_groups, self._base_rates, strict=True):
             group["lr"] = base_rate * factor
         self._optimizer.step()
@@ -293,8 +316,14 @@ class TrainingLoop(Generic[Batch]):
             "threads": torch.get_num_threads(),
             "fingerprint": self._fingerprint,
         }
+        trained = self._named_trained()
         tensors = {
-            "weights": weights_by_name(self._module),
+            # What is frozen comes with the model that the run starts from.
+            "weights": {
+                name: tensor
+                for name, tensor in weights_by_name(self._module).items()
+                if name in trained or name not in self._named_parameters()
+            },
             "optimizer": self._optimizer_tensors(),
         }
         keep = self._settings.keep_checkpoints
@@ -311,7 +340,8 @@ class TrainingLoop(Generic[Batch]):
                 "%s was written with %d threads, now there are %d: last digits may differ",
                 checkpoint.folder, checkpoint.state["threads"], torch.get_num_threads(),
             )  # fmt: skip
-        restore_weights(self._module, checkpoint.tensors["weights"])
+        frozen = self._named_parameters().keys() - self._named_trained().keys()
+        restore_weights(self._module, checkpoint.tensors["weights"], but=frozen)
         self._restore_optimizer(checkpoint.tensors["optimizer"])
         logger.info("resuming from %s", checkpoint.folder)
         return int(checkpoint.state["steps_done"]), float(checkpoint.state["seconds"])
@@ -330,8 +360,11 @@ class TrainingLoop(Generic[Batch]):
                 "Choose another output folder, or go back to those settings."
             )
 
+    def _named_parameters(self) -> dict[str, nn.Parameter]:
+        return dict(self._module.named_parameters())
+
     def _named_trained(self) -> dict[str, nn.Parameter]:
-        return {name: p for name, p in self._module.named_parameters() if p.requires_grad}
+        return {name: p for name, p in self._named_parameters().items() if p.requires_grad}
 
     def _optimizer_tensors(self) -> dict[str, torch.Tensor]:
         tensors: dict[str, torch.Tensor] = {}
@@ -369,13 +402,16 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _scalars(folder: Path, first_step: int) -> Iterator[Callable[[int, Mapping[str, float]], None]]:
+def _scalars(
+    folder: Path, first_step: int, processes: Processes
+) -> Iterator[Callable[[int, Mapping[str, float]], None]]:
     """TensorBoard scalars; what a killed run wrote beyond its last checkpoint is purged."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:  # tensorboard is optional
+    # tensorboard is optional
+    if not processes.is_first or find_spec("tensorboard") is None:
         yield lambda step, values: None
         return
+    from torch.utils.tensorboard import SummaryWriter
+
     writer = SummaryWriter(str(folder), purge_step=first_step + 1)
 
     def write(step: int, values: Mapping[str, float]) -> None:
@@ -389,9 +425,11 @@ def _scalars(folder: Path, first_step: int) -> Iterator[Callable[[int, Mapping[s
 
 
 @contextlib.contextmanager
-def _progress(total: int, first_step: int) -> Iterator[Callable[[int, float], None]]:
+def _progress(
+    total: int, first_step: int, processes: Processes
+) -> Iterator[Callable[[int, float], None]]:
     """A bar on a terminal, nothing in a log file."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or not processes.is_first:
         yield lambda done, loss: None
         return
     from rich.console import Console

@@ -20,6 +20,7 @@ from umcqa.neural import hush_libraries
 from umcqa.neural.attention import attention_for
 from umcqa.neural.checkpoints import sha256_of_file
 from umcqa.neural.loop import LoopSettings, StepInfo, TrainingLoop, fastest_precision
+from umcqa.neural.processes import Processes
 from umcqa.neural.quantised import holds_quantised_weights, load_quantised_weights
 from umcqa.neural.reader import Reader, ReadingSettings, allowed_log_softmax
 from umcqa.neural.reader_features import (
@@ -63,13 +64,13 @@ class ReaderRecipe:
 
 # The published recipe of BERT-base on SQuAD: 3e-5, two epochs, windows of 384.
 BASE = ReaderRecipe(
-    loop=LoopSettings(epochs=2, learning_rate=3e-5, warmup_fraction=0.1),
+    loop=LoopSettings(epochs=2, learning_rate=3e-5, warmup=0.1),
     batch=BatchLimits(max_windows=16),
 )
 # Small encoders want a higher rate. One epoch leaves dropout little to regularise, and drawing its
 # random numbers takes as long on a CPU as the matrix products do, so there is none.
 SMALL = ReaderRecipe(
-    loop=LoopSettings(epochs=1, learning_rate=2e-4, warmup_fraction=0.06),
+    loop=LoopSettings(epochs=1, learning_rate=2e-4, warmup=0.06),
     batch=BatchLimits(max_windows=32, max_tokens=16 * 192),
     hidden_dropout=0.0,
 )
@@ -123,13 +124,15 @@ def train_reader(
     pad_id = tokenizer.pad_token_id or 0
     loop: TrainingLoop[ReaderBatch] = TrainingLoop(
         module=model,
-        plan=lambda seed, epoch: bucketed_epoch(parts, lengths, recipe.batch, seed, epoch),
+        plan=lambda seed, epoch: [
+            [batch] for batch in bucketed_epoch(parts, lengths, recipe.batch, seed, epoch)
+        ],
         collate=lambda rows: collate_training([examples[i] for i in rows], pad_id, device),
         loss=reader_loss,
         settings=recipe.loop,
         folder=output,
         fingerprint=_fingerprint(start, files, data, recipe),
-        device=device,
+        processes=Processes(device=device),
     )
     logger.info("%d steps", loop.total_steps)
     result = loop.run()

@@ -8,15 +8,20 @@ for every choice, with a fraction of the tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from umcqa.errors import InputError
+from umcqa.neural.passages import PassageTokens, fit_passage
+from umcqa.neural.watching import most_watched_sentence, watch_attention
 from umcqa.question import Question
+from umcqa.scoring.scores import Range
 
 PASSAGE, QUESTION, CHOICE = "Story: {}\n\n", "Question: {}\nAnswer:", " {}"
 # Longer sequences cost more than they save, since every token is compared with every other.
@@ -29,6 +34,7 @@ class ChoiceTokens:
 
     predicting: list[int]
     targets: list[int]
+    last: int  # the choice's last token
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +51,20 @@ class Story:
 class StoryBuilder:
     """Builds stories with a model's tokenizer."""
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        ending: str = "",
+        *,
+        max_length: int | None = None,
+        long: str = "cut",
+    ) -> None:
         self._tokenizer = tokenizer
-        self._context = int(getattr(model.config, "max_position_embeddings", _LONGEST))
+        self._ending = ending  # a text that follows every choice
+        self._long = long
+        context = int(getattr(model.config, "max_position_embeddings", _LONGEST))
+        self._context = min(context, max_length or context)
         # As the tokenizer itself starts a text. Gemma babbles without it, and tokenizers that come
         # from GGUF forget it.
         start = tokenizer.bos_token_id
@@ -60,15 +77,13 @@ class StoryBuilder:
         encoded = [
             (
                 self._encode(QUESTION.format(question.question)),
-                [self._encode(CHOICE.format(choice)) for choice in question.choices],
+                [self._choice(choice) for choice in question.choices],
             )
             for question in questions
         ]
         longest = max(len(asked) + max(map(len, choices)) for asked, choices in encoded)
         passage, places = (
-            self._passage(questions[0].passage, self._context - longest)
-            if with_passage
-            else (self._start, [])
+            self._passage(questions, self._context - longest) if with_passage else (self._start, [])
         )
         group: list[tuple[list[int], list[list[int]]]] = []
         length = len(passage)
@@ -83,15 +98,28 @@ class StoryBuilder:
 
     def plain(self, question: Question, choice: str) -> tuple[list[int], list[int]]:
         """Passage, question and choice as one plain sequence, and the choice's tokens."""
-        targets = self._encode(CHOICE.format(choice))
+        targets = self._choice(choice)
         before = PASSAGE.format(question.passage), QUESTION.format(question.question)
         ids = [token for text in before for token in self._encode(text)]
         return [*self._start, *ids, *targets], targets
 
+    def _choice(self, text: str) -> list[int]:
+        return self._encode(CHOICE.format(text)) + self._encode(self._ending)
+
     def _encode(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def _passage(self, text: str, room: int) -> tuple[list[int], list[tuple[int, int]]]:
+    def is_cut(self, question: Question) -> bool:
+        """Whether the passage does not fit with every choice."""
+        asked = len(self._encode(QUESTION.format(question.question)))
+        longest = asked + max(len(self._choice(choice)) for choice in question.choices)
+        passage = len(self._start) + len(self._encode(PASSAGE.format(question.passage)))
+        return passage > self._context - longest
+
+    def _passage(
+        self, questions: Sequence[Question], room: int
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        text = questions[0].passage
         encoded = self._tokenizer(
             PASSAGE.format(text), add_special_tokens=False, return_offsets_mapping=True
         )
@@ -100,10 +128,14 @@ class StoryBuilder:
             (min(max(start - before, 0), len(text)), min(max(end - before, 0), len(text)))
             for start, end in encoded["offset_mapping"]
         ]
-        # What the model has no room for is cut at the end of the passage.
-        room = max(room, 1)
-        ids = [*self._start, *encoded["input_ids"]][:room]
-        return ids, [*((0, 0) for _ in self._start), *places][:room]
+        if room <= len(self._start):
+            raise InputError(
+                f"question {questions[0].id!r} or one beside it is longer than the model reads "
+                f"({self._context} tokens): shorten it or take another model"
+            )
+        whole = PassageTokens(encoded["input_ids"], places)
+        kept = fit_passage(whole, room - len(self._start), self._long, questions)
+        return [*self._start, *kept.ids], [*((0, 0) for _ in self._start), *kept.places]
 
 
 def _assemble(
@@ -128,7 +160,11 @@ def _assemble(
             ancestors.append([0, question_segment, len(ancestors)])
             first = len(ids)
             of_question.append(
-                ChoiceTokens([last_of_question, *range(first, first + len(choice) - 1)], choice)
+                ChoiceTokens(
+                    [last_of_question, *range(first, first + len(choice) - 1)],
+                    choice,
+                    first + len(choice) - 1,
+                )
             )
             ids += choice
             positions += range(start + len(asked), start + len(asked) + len(choice))
@@ -145,31 +181,71 @@ def _assemble(
 def _masks(model: Any, story: Story) -> Any:
     """The additive mask, or one for each kind of layer where a model has layers that see less."""
     lowest = torch.finfo(torch.float32).min
-    full = torch.zeros(story.visible.shape).masked_fill_(torch.from_numpy(~story.visible), lowest)
+    hidden = torch.from_numpy(~story.visible).to(model.device)
+    full = torch.zeros(story.visible.shape, device=model.device).masked_fill_(hidden, lowest)
     config = model.config.get_text_config()
     window = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None)
     if window is None or (kinds and "sliding_attention" not in kinds):
         return full[None, None]
-    distance = torch.from_numpy(story.positions[:, None] - story.positions[None, :])
+    place = torch.from_numpy(story.positions).to(model.device)
+    distance = place[:, None] - place[None, :]
     near = full.masked_fill(distance >= window, lowest)
     if not kinds:
         return near[None, None]
     return {"full_attention": full[None, None], "sliding_attention": near[None, None]}
 
 
-def choice_log_probabilities(model: Any, story: Story) -> list[list[torch.Tensor]]:
-    """For each choice of each question, the log-probability of each of its tokens."""
+def read_choices(model: Any, story: Story) -> list[list[tuple[torch.Tensor, torch.Tensor]]]:
+    """For each choice of each question, its tokens' log-probabilities and its last hidden state."""
     flat = [choice for choices in story.choices for choice in choices]
-    rows = torch.tensor([row for choice in flat for row in choice.predicting])
-    targets = torch.tensor([target for choice in flat for target in choice.targets])
+    device = model.device
+    # The last token of a choice predicts nothing that counts, but its state has read the choice.
+    rows = torch.tensor([row for choice in flat for row in (*choice.predicting, choice.last)])
     output = model(
-        input_ids=torch.from_numpy(story.ids)[None],
-        position_ids=torch.from_numpy(story.positions)[None],
+        input_ids=torch.from_numpy(story.ids)[None].to(device),
+        position_ids=torch.from_numpy(story.positions)[None].to(device),
         attention_mask=_masks(model, story),
         use_cache=False,
-        logits_to_keep=rows,  # the others are not needed, and cost as much as all layers
+        logits_to_keep=rows.to(device),  # the others are not needed, and cost as much as all layers
+        output_hidden_states=True,
     )
-    found = torch.log_softmax(output.logits[0].float(), dim=-1).gather(1, targets[:, None])[:, 0]
-    of_choices = iter(found.split([len(choice.targets) for choice in flat]))
-    return [[next(of_choices) for _ in choices] for choices in story.choices]
+    log_probabilities = torch.log_softmax(output.logits[0].float(), dim=-1)
+    states = output.hidden_states[-1][0]
+    found, start = [], 0
+    for choices in story.choices:
+        of_question = []
+        for choice in choices:
+            end = start + len(choice.targets)
+            targets = torch.tensor(choice.targets, device=device)[:, None]
+            taken = log_probabilities[start:end].gather(1, targets)[:, 0]
+            of_question.append((taken, states[choice.last]))
+            start = end + 1
+        found.append(of_question)
+    return found
+
+
+def choice_log_probabilities(model: Any, story: Story) -> list[list[torch.Tensor]]:
+    """For each choice of each question, the log-probability of each of its tokens."""
+    return [[tokens for tokens, _ in choices] for choices in read_choices(model, story)]
+
+
+EvidenceOf: TypeAlias = Callable[[Question, ChoiceTokens], tuple[Range, ...]]
+
+
+@contextmanager
+def watch_choices(model: Any, story: Story) -> Iterator[EvidenceOf]:
+    """While the story is read, keep what its choices attend to; then give their evidence."""
+    rows = sorted({row for choices in story.choices for c in choices for row in c.predicting})
+    index = {row: number for number, row in enumerate(rows)}
+    with watch_attention(model, rows) as seen:
+
+        def evidence_of(question: Question, choice: ChoiceTokens) -> tuple[Range, ...]:
+            if not story.passage_places:
+                return ()
+            total = torch.stack([one[0] for one in seen]).sum(0)
+            looked = total[[index[row] for row in choice.predicting]].sum(0).cpu()
+            places = story.passage_places
+            return most_watched_sentence(question.passage, places, looked[: len(places)])
+
+        yield evidence_of

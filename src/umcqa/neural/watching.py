@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,10 +11,11 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from umcqa.neural.story import Story
+from umcqa.scoring.scores import Range
+from umcqa.scoring.sentences import sentences
 
 _NAME = "umcqa_watched_sdpa"
-_watched: list[tuple[torch.Tensor, torch.Tensor]] = []  # rows to watch, and where to add
+_watched: list[tuple[torch.Tensor, list[torch.Tensor]]] = []  # rows to watch, and what was seen
 
 
 def _attention(
@@ -26,31 +27,42 @@ def _attention(
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     if _watched:
-        rows, total = _watched[-1]
+        rows, seen = _watched[-1]
         keys = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
         logits = (
             query[:, :, rows]
             @ keys.transpose(2, 3)
             * options.get("scaling", query.shape[-1] ** -0.5)
         )
-        if attention_mask is not None:
+        if attention_mask is not None and attention_mask.dtype == torch.bool:
+            logits = logits.masked_fill(~attention_mask[:, :, rows], -torch.inf)
+        elif attention_mask is not None:
             logits = logits + attention_mask[:, :, rows]
-        total[rows] += logits.softmax(-1)[0].mean(0)
+        seen.append(logits.float().softmax(-1).mean(1))
     return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
 
 
 @contextmanager
-def watch_attention(model: Any, story: Story) -> Iterator[torch.Tensor]:
-    """Attention of the tokens that predict choices, summed over layers: (length, length)."""
+def watch_attention(model: Any, rows: Sequence[int]) -> Iterator[list[torch.Tensor]]:
+    """What the tokens in those rows attend to, a tensor (batch, rows, length) for each layer."""
     AttentionInterface.register(_NAME, _attention)
     AttentionMaskInterface.register(_NAME, sdpa_mask)
     before = model.config._attn_implementation
-    rows = sorted({row for choices in story.choices for c in choices for row in c.predicting})
-    total = torch.zeros(len(story.ids), len(story.ids))
+    seen: list[torch.Tensor] = []
     model.set_attn_implementation(_NAME)
-    _watched.append((torch.tensor(rows), total))
+    _watched.append((torch.tensor(rows, device=model.device), seen))
     try:
-        yield total
+        yield seen
     finally:
         _watched.pop()
         model.set_attn_implementation(before)
+
+
+def most_watched_sentence(
+    passage: str, places: Sequence[Range], attention: torch.Tensor
+) -> tuple[Range, ...]:
+    """The sentence that got most attention, given how much each of the passage's tokens got."""
+    starts, ends = (torch.tensor(column) for column in zip(*places, strict=True))
+    found = sentences(passage)
+    sums = [float(attention[(starts >= a) & (ends <= b) & (ends > starts)].sum()) for a, b in found]
+    return (found[sums.index(max(sums))],) if sums and max(sums) > 0 else ()

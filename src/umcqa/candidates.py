@@ -1,0 +1,102 @@
+"""What a model is to learn from: a set of candidates for each question, from files and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from umcqa.errors import InputError
+from umcqa.files import read_rows
+from umcqa.question import Question
+from umcqa.selection import Candidates, rank
+
+OBJECTIVES = ("highest-only", "mml", "hard-em", "supervised")
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A question with the choices that count as right."""
+
+    question: Question
+    mask: tuple[bool, ...]
+
+
+def check_objective(objective: str) -> None:
+    """Refuse a name that is none."""
+    if objective not in OBJECTIVES:
+        raise InputError(
+            f"unknown objective {objective!r}: the objectives are {', '.join(OBJECTIVES)}"
+        )
+
+
+def load_candidates(path: str | Path) -> dict[str, Candidates]:
+    """The rows that `umcqa select` wrote, by id of the question."""
+    found: dict[str, Candidates] = {}
+    for one in read_rows(path, _from_row):
+        if one.id in found:
+            raise InputError(f"the question {one.id!r} stands in it twice", str(path))
+        found[one.id] = one
+    return found
+
+
+def _from_row(row: dict[str, Any]) -> Candidates:
+    mask = tuple(int(value) for value in row["mask"])
+    scores = tuple(float(value) for value in row["scores"])
+    if len(mask) != len(scores) or set(mask) - {0, 1}:
+        raise ValueError("the mask is not one 0 or 1 for each score")
+    if not isinstance(row["id"], str):
+        raise TypeError("the id is not a text")
+    return Candidates(row["id"], mask, scores)
+
+
+def make_lessons(
+    questions: Iterable[Question],
+    candidates: Mapping[str, Candidates] | None,
+    objective: str,
+    use_labels: bool = False,
+) -> tuple[list[Lesson], int]:
+    """What to learn from, and how many questions are left out because they have no candidates.
+
+    An answer is looked at only for ``supervised``, and with ``use_labels`` where there is one.
+    """
+    check_objective(objective)
+    if candidates is None and objective != "supervised":
+        raise InputError(f"the objective {objective} learns from candidates: give --candidates")
+    lessons, skipped = [], 0
+    for question in questions:
+        mask = _mask(question, candidates, objective, use_labels)
+        if any(mask):
+            lessons.append(Lesson(question, mask))
+        else:
+            skipped += 1
+    return lessons, skipped
+
+
+def _mask(
+    question: Question,
+    candidates: Mapping[str, Candidates] | None,
+    objective: str,
+    use_labels: bool,
+) -> tuple[bool, ...]:
+    n = len(question.choices)
+    if objective == "supervised" or (use_labels and question.answer is not None):
+        return _only(n, [] if question.answer is None else [question.answer])
+    assert candidates is not None  # the caller has checked
+    found = candidates.get(question.id)
+    if found is None:
+        raise InputError(
+            f"no candidates for question {question.id!r}: select from scores of the same questions"
+        )
+    if len(found.mask) != n:
+        raise InputError(
+            f"question {question.id!r} has {n} choices, but its candidates are of "
+            f"{len(found.mask)}: select from scores of the same questions"
+        )
+    chosen = [i for i in rank(found.scores) if found.mask[i]]
+    return _only(n, chosen[:1] if objective == "highest-only" else chosen)
+
+
+def _only(n: int, chosen: Sequence[int]) -> tuple[bool, ...]:
+    return tuple(i in chosen for i in range(n))

@@ -1,0 +1,26 @@
+"""Answers of a trained multiple-choice model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import torch
+
+from umcqa.neural.choosers import load_chooser
+from umcqa.question import Question
+from umcqa.scoring.scores import Range
+
+
+def read_questions(
+    questions: Iterable[Question], model: str, batch: int
+) -> Iterator[tuple[Question, tuple[float, ...], tuple[tuple[Range, ...], ...]]]:
+    """Each question with its choices' probabilities and evidence."""
+    chooser = load_chooser(model)
+    source = iter(questions)
+    while some := list(islice(source, batch)):
+        with torch.inference_mode():
+            readings = list(chooser.read(some))
+        for question, reading in zip(some, readings, strict=True):
+            probabilities = torch.softmax(reading.logits.double(), dim=-1)
+            yield question, tuple(probabilities.tolist()), reading.evidence

@@ -1,0 +1,191 @@
+"""A causal language model as the multiple-choice model, with the passage read once.
+
+A choice's score is the mean log-probability of its tokens and of the line end after passage and
+question, times a factor that starts at one, plus a linear head on its last hidden state that starts
+at zero: untrained, the model chooses by what it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from umcqa.errors import InputError
+from umcqa.models.safety import ADAPTER_CONFIG
+from umcqa.neural.causal import read_causal
+from umcqa.neural.chooser import ChooserSettings, Reading
+from umcqa.neural.lm import check_sharing
+from umcqa.neural.loop import default_parameter_groups
+from umcqa.neural.story import Story, StoryBuilder, read_choices, watch_choices
+from umcqa.question import Question
+
+HEAD_FILE = "head.safetensors"
+_ENDING = "\n"
+_HEAD_RATE = 10.0  # the head starts from nothing and learns that many times faster
+
+
+class ChoosingLanguageModel(nn.Module):
+    """A language model and the head that turns what it says of a choice into a score."""
+
+    def __init__(self, lm: Any) -> None:
+        super().__init__()
+        self.lm = lm
+        self.factor = nn.Parameter(torch.ones(()))
+        self.head = nn.Linear(lm.config.get_text_config().hidden_size, 1)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, story: Story) -> list[torch.Tensor]:
+        """A score for each choice of each question of the story."""
+        return [
+            torch.stack([self._score(*choice) for choice in choices])
+            for choices in read_choices(self.lm, story)
+        ]
+
+    def _score(self, log_probabilities: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+        score: torch.Tensor = self.factor * log_probabilities.mean() + self.head(state)[0].float()
+        return score
+
+
+class LanguageModelChooser:
+    """A causal model with its tokenizer."""
+
+    kind = "lm"
+    batch_tokens = 512  # that is, every story by itself: there is nothing to gain by more
+
+    def __init__(self, lm: Any, tokenizer: Any, settings: ChooserSettings) -> None:
+        self._choosing = ChoosingLanguageModel(lm)
+        self.module: nn.Module = self._choosing
+        self.settings = settings
+        self._tokenizer = tokenizer
+        self._builder = StoryBuilder(
+            lm, tokenizer, _ENDING, max_length=settings.max_length, long=settings.long
+        )
+
+    def group(self, questions: Sequence[Question]) -> list[list[int]]:
+        """Questions of one passage are read together."""
+        groups: dict[str, list[int]] = {}
+        for number, question in enumerate(questions):
+            groups.setdefault(question.passage, []).append(number)
+        return list(groups.values())
+
+    def size(self, questions: Sequence[Question]) -> int:
+        """About how many tokens it takes to read them."""
+        passages = {question.passage for question in questions}
+        asked = [text for q in questions for text in (q.question, *q.choices)]
+        return sum(map(len, (*passages, *asked))) // 4 + 4 * len(asked)
+
+    def logits(self, questions: Sequence[Question]) -> list[torch.Tensor]:
+        """A score for each choice of each question."""
+        found: dict[int, torch.Tensor] = {}
+        for group in self.group(questions):
+            numbers = iter(group)
+            for story in self._builder.build([questions[number] for number in group]):
+                found.update(zip(numbers, self._choosing(story), strict=False))
+        return [found[number] for number in range(len(questions))]
+
+    def read(self, questions: Sequence[Question]) -> Iterator[Reading]:
+        """Scores and evidence. A story is read by itself, so nothing depends on the others."""
+        found: dict[int, Reading] = {}
+        for group in self.group(questions):
+            numbers = iter(group)
+            for story in self._builder.build([questions[number] for number in group]):
+                with watch_choices(self._choosing.lm, story) as evidence_of:
+                    logits = self._choosing(story)
+                for row, choices in zip(logits, story.choices, strict=True):
+                    number = next(numbers)
+                    evidence = tuple(evidence_of(questions[number], choice) for choice in choices)
+                    found[number] = Reading(row.float().cpu(), evidence)
+        yield from (found[number] for number in range(len(questions)))
+
+    def is_cut(self, question: Question) -> bool:
+        """Whether the passage does not fit."""
+        return self._builder.is_cut(question)
+
+    def parameter_groups(self, learning_rate: float, weight_decay: float) -> list[dict[str, Any]]:
+        """The head learns faster than what the language model knows already."""
+        head = [self._choosing.head.weight, self._choosing.head.bias, self._choosing.factor]
+        return [
+            *default_parameter_groups(self._choosing.lm, weight_decay),
+            {"params": head, "weight_decay": 0.0, "lr": learning_rate * _HEAD_RATE},
+        ]
+
+    def save(self, folder: Path) -> None:
+        """A folder for `AutoModelForCausalLM` or `peft`, with the head beside it."""
+        self._choosing.lm.save_pretrained(folder)
+        self._tokenizer.save_pretrained(folder)
+        head = {
+            "weight": self._choosing.head.weight,
+            "bias": self._choosing.head.bias,
+            "factor": self._choosing.factor,
+        }
+        save_file({name: tensor.detach() for name, tensor in head.items()}, folder / HEAD_FILE)
+
+    def load_head(self, path: Path) -> None:
+        """Take over a saved head."""
+        saved = load_file(path)
+        with torch.no_grad():
+            try:
+                self._choosing.head.weight.copy_(saved["weight"])
+                self._choosing.head.bias.copy_(saved["bias"])
+                self._choosing.factor.copy_(saved["factor"])
+            except (KeyError, RuntimeError):
+                raise InputError("not the head of this model: train it again", str(path)) from None
+
+
+def start_language_model(name: str, settings: ChooserSettings) -> LanguageModelChooser:
+    """From a pre-trained causal model, or from one that was trained to choose before."""
+    lm, tokenizer, head = _load(name)
+    # Word vectors stay as they are: most of a small model's parameters, and few words are seen.
+    lm.requires_grad_(True)
+    lm.get_input_embeddings().weight.requires_grad_(False)
+    lm.get_output_embeddings().weight.requires_grad_(False)
+    if settings.lora_rank:
+        from peft import LoraConfig, get_peft_model
+
+        lm.name_or_path = name  # which the adapter remembers as its base
+        lm = get_peft_model(
+            lm,
+            LoraConfig(
+                r=settings.lora_rank,
+                lora_alpha=2 * settings.lora_rank,
+                target_modules="all-linear",
+                task_type="CAUSAL_LM",
+            ),
+        )
+    chooser = LanguageModelChooser(lm, tokenizer, settings)
+    if head is not None:
+        chooser.load_head(head)
+    return chooser
+
+
+def load_language_model(folder: Path, settings: ChooserSettings) -> LanguageModelChooser:
+    """A trained multiple-choice model."""
+    lm, tokenizer, head = _load(str(folder))
+    chooser = LanguageModelChooser(lm.eval(), tokenizer, settings)
+    assert head is not None  # which is how the caller knows the kind
+    chooser.load_head(head)
+    return chooser
+
+
+def _load(name: str) -> tuple[Any, Any, Path | None]:
+    """A model of its own (not one that scorers share), its tokenizer, and its head if it has one;
+    an adapter is merged into its base.
+    """  # noqa: D205
+    folder = Path(name)
+    head = folder / HEAD_FILE if (folder / HEAD_FILE).exists() else None
+    if not (folder / ADAPTER_CONFIG).exists():
+        lm, tokenizer = read_causal(name)
+    else:
+        from peft import PeftConfig, PeftModel
+
+        base = PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
+        lm, tokenizer = read_causal(str(base))
+        lm = PeftModel.from_pretrained(lm, folder).merge_and_unload()
+    check_sharing(lm, StoryBuilder(lm, tokenizer, _ENDING), name)
+    return lm, tokenizer, head

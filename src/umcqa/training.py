@@ -1,0 +1,214 @@
+"""Training a multiple-choice model on candidates, and predicting with it."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from umcqa.candidates import Lesson, load_candidates, make_lessons
+from umcqa.config import TrainConfig
+from umcqa.errors import InputError
+from umcqa.files import SCHEMA, commit, versions
+from umcqa.predictions import Prediction
+from umcqa.question import Question, update_fingerprint
+from umcqa.scoring.scores import Range
+from umcqa.selection import Candidates
+
+if TYPE_CHECKING:
+    from umcqa.neural.choice_training import ChoiceRecipe
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Values for what a `TrainConfig` leaves open."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    max_length: int
+    dropout: float
+
+
+PRESETS = {
+    # The paper's, with the learning rate and epochs of its authors' code.
+    "paper": Preset(epochs=3, batch_size=32, learning_rate=5e-5, max_length=320, dropout=0.1),
+    # Small encoders and small sets: more and smaller steps, and nothing dropped.
+    "small": Preset(epochs=8, batch_size=16, learning_rate=1e-4, max_length=320, dropout=0.0),
+    # A language model starts from what it knows: one pass.
+    "lm": Preset(epochs=1, batch_size=16, learning_rate=5e-5, max_length=2048, dropout=0.0),
+}
+ANNEALINGS = ("release", "printed")
+MANIFEST = "umcqa.json"  # of a trained model, in its folder
+
+
+def train(
+    questions: Iterable[Question],
+    candidates: str | Path | Iterable[Candidates] | None = None,
+    *,
+    out: str | Path,
+    config: TrainConfig | None = None,
+    restart: bool = False,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Train a model into the folder ``out``; a run that was stopped goes on where it was.
+
+    ``candidates`` are what `select` gave, or its file; ``settings`` are fields of `TrainConfig`.
+    Returns steps, questions used and skipped, seconds, and the SHA-256 of the weights.
+    """
+    config = config or TrainConfig(**settings)
+    folder = Path(out)
+    lessons, skipped = make_lessons(
+        questions, _by_id(candidates), config.objective, config.use_labels
+    )
+    if not lessons:
+        raise InputError("no question has candidates: lower the threshold of umcqa select")
+    # What needs torch comes last: bad input is told at once.
+    from umcqa.models import find_model
+    from umcqa.neural.choice_training import train_chooser
+    from umcqa.neural.choosers import kind_of, read_manifest_of
+
+    recipe = make_recipe(config, kind_of(config.model))
+    fingerprint = {
+        "model": _digest_of_model(find_model(config.model)),
+        "lessons": _digest_of_lessons(lessons),
+    }
+    asked = {**fingerprint, "config": asdict(config)}
+    if restart:
+        _clear(folder)
+    done = read_manifest_of(folder) if not (folder / "checkpoints").exists() else {}
+    if done:
+        if done.get("asked") != asked:
+            raise InputError(
+                "holds a model of other settings or data: choose another folder, or --restart",
+                str(folder),
+            )
+        report = dict(done["report"])
+    else:
+        manifest = {
+            "schema": SCHEMA,
+            "asked": asked,
+            "versions": versions(),
+            "commit": commit(),
+            "candidates": _statistics(lessons, skipped),
+        }
+        report = train_chooser(config.model, lessons, folder, recipe, fingerprint, manifest)
+    return {**report, "used": len(lessons), "skipped": skipped, "out": str(folder)}
+
+
+def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
+    """The settings with what is left open filled in for the kind of model."""
+    import torch
+
+    from umcqa.neural.choice_training import ChoiceRecipe
+    from umcqa.neural.chooser import ChooserSettings
+    from umcqa.neural.loop import LoopSettings, fastest_precision
+    from umcqa.neural.passages import check_long
+
+    name = config.preset or ("lm" if kind == "lm" else "paper")
+    if name not in PRESETS:
+        raise InputError(f"unknown preset {name!r}: the presets are {', '.join(PRESETS)}")
+    if config.annealing not in ANNEALINGS:
+        raise InputError(f"unknown annealing {config.annealing!r}: {' or '.join(ANNEALINGS)}")
+    check_long(config.long)
+    if config.lora_rank and kind != "lm":
+        raise InputError("--lora-rank is for language models: leave it away for an encoder")
+    preset = PRESETS[name]
+
+    def given(field: str) -> Any:
+        value = getattr(config, field)
+        return getattr(preset, field) if value is None else value
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return ChoiceRecipe(
+        objective=config.objective,
+        reading=ChooserSettings(
+            max_length=given("max_length"),
+            long=config.long,
+            dropout=given("dropout"),
+            lora_rank=config.lora_rank,
+        ),
+        loop=LoopSettings(
+            epochs=given("epochs"),
+            learning_rate=given("learning_rate"),
+            warmup=config.warmup,
+            seed=config.seed,
+            precision=config.precision or fastest_precision(device),
+            checkpoint_every_seconds=config.checkpoint_seconds,
+        ),
+        batch_size=given("batch_size"),
+        tau=config.tau,
+        annealing=config.annealing,
+    )
+
+
+def predict(
+    questions: Iterable[Question], model: str | Path, *, batch: int = 256
+) -> Iterator[Prediction]:
+    """What a trained model answers, with a probability and evidence for each choice, in order.
+
+    Questions of one passage are read together, ``batch`` questions at a time.
+    """
+    from umcqa.neural.choice_prediction import read_questions
+
+    for question, probabilities, evidence in read_questions(questions, str(model), batch):
+        yield _prediction(question.id, probabilities, evidence)
+
+
+def _prediction(
+    id: str, probabilities: tuple[float, ...], evidence: tuple[tuple[Range, ...], ...]
+) -> Prediction:
+    best = max(probabilities)
+    return Prediction(
+        id,
+        probabilities.index(best),
+        probabilities.count(best) > 1,
+        len(probabilities),
+        probabilities,
+        evidence,
+    )
+
+
+def _by_id(
+    candidates: str | Path | Iterable[Candidates] | None,
+) -> Mapping[str, Candidates] | None:
+    if candidates is None:
+        return None
+    if isinstance(candidates, str | Path):
+        return load_candidates(candidates)
+    return {one.id: one for one in candidates}
+
+
+def _statistics(lessons: list[Lesson], skipped: int) -> dict[str, Any]:
+    sizes = [sum(lesson.mask) for lesson in lessons]
+    return {"used": len(lessons), "skipped": skipped, "mean_size": sum(sizes) / len(sizes)}
+
+
+def _digest_of_lessons(lessons: Iterable[Lesson]) -> str:
+    """Of all that training sees: the questions without their answers, and the masks."""
+    digest = hashlib.sha256()
+    for lesson in lessons:
+        update_fingerprint(digest, lesson.question)
+        digest.update(bytes(lesson.mask))
+    return digest.hexdigest()
+
+
+def _digest_of_model(path: Path) -> str:
+    from umcqa.neural.checkpoints import sha256_of_file
+
+    files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
+    digest = hashlib.sha256()
+    for file in files:
+        if file.name != ".lock":
+            digest.update(f"{file.name} {sha256_of_file(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def _clear(folder: Path) -> None:
+    """Remove what an earlier training left, and nothing else."""
+    for name in ("checkpoints", "tensorboard"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
