@@ -20,6 +20,8 @@ from typing import IO, Any, cast
 
 from umcqa.errors import InputError
 
+_HUB = "hub:"
+
 
 class SquadFormatError(InputError):
     """A file that is neither official SQuAD JSON nor rows of extractive questions."""
@@ -58,26 +60,27 @@ class QuestionFile:
     files carry none, so there it must stay empty.
     """
 
-    path: Path
+    path: Path  # or hub:owner/name
     weight: float = 1.0
     splits: tuple[str, ...] = ()
 
 
 def parse_question_file(text: str) -> QuestionFile:
-    """``PATH[:WEIGHT[:SPLIT,SPLIT]]`` as the command line takes it."""
+    """``PATH[:WEIGHT[:SPLIT,SPLIT]]`` as the command line takes it; PATH may be a hub id."""
     if Path(text).is_file():
         return QuestionFile(Path(text))
-    path, _, rest = text.partition(":")
+    prefix = _HUB if text.startswith(_HUB) else ""
+    path, _, rest = text.removeprefix(prefix).partition(":")
     weight, _, splits = rest.partition(":")
     try:
         share = float(weight or 1)
     except ValueError:
         share = math.nan
-    if not Path(path).is_file():
+    if not prefix and not Path(path).is_file():
         raise InputError("no such file: check the path", path)
     if not 0 < share < math.inf:
         raise InputError(f"{text}: the weight {weight!r} is not a number above 0")
-    return QuestionFile(Path(path), share, tuple(filter(None, splits.split(","))))
+    return QuestionFile(Path(prefix + path), share, tuple(filter(None, splits.split(","))))
 
 
 def read_questions(path: Path, splits: Sequence[str] = ()) -> Iterator[ExtractiveQuestion]:
@@ -89,6 +92,9 @@ def read_questions(path: Path, splits: Sequence[str] = ()) -> Iterator[Extractiv
 
 
 def _read_file(path: Path, splits: Sequence[str]) -> Iterator[ExtractiveQuestion]:
+    if str(path).startswith(_HUB):
+        yield from _read_hub(str(path), splits)
+        return
     name = path.name.removesuffix(".gz")
     if name.endswith(".jsonl"):
         yield from _read_rows(path, frozenset(splits))
@@ -106,6 +112,21 @@ def _open_text(path: Path) -> IO[str]:
     return path.open(encoding="utf-8")
 
 
+def _read_hub(path: str, splits: Sequence[str]) -> Iterator[ExtractiveQuestion]:
+    """A data set of the hub with SQuAD's columns, such as hub:rajpurkar/squad."""
+    from umcqa.data.arrow import open_hub
+
+    with open_hub(path.removeprefix(_HUB)) as loaded:
+        unknown = set(splits) - set(loaded)
+        if unknown:
+            raise SquadFormatError(
+                f"no split {', '.join(sorted(unknown))}: it has {', '.join(loaded)}", path
+            )
+        for split in splits or loaded:
+            for number, row in enumerate(loaded[split], start=1):
+                yield _question_of_row(row, f"{path}/{split}:{number}")
+
+
 def _read_rows(path: Path, splits: frozenset[str]) -> Iterator[ExtractiveQuestion]:
     with _open_text(path) as lines:
         for number, line in enumerate(lines, start=1):
@@ -113,19 +134,24 @@ def _read_rows(path: Path, splits: frozenset[str]) -> Iterator[ExtractiveQuestio
                 continue
             try:
                 row = json.loads(line)
-                if splits and row.get("split") not in splits:
-                    continue
-                yield ExtractiveQuestion(
-                    id=str(row["id"]),
-                    context=row["context"],
-                    question=row["question"],
-                    answer_texts=tuple(row["answers"]["text"]),
-                    answer_starts=tuple(row["answers"]["answer_start"]),
-                )
-            except (KeyError, TypeError, AttributeError, ValueError) as error:
-                if isinstance(error, UnicodeDecodeError):
-                    raise
+                chosen = not splits or row.get("split") in splits
+            except (AttributeError, ValueError) as error:
                 raise SquadFormatError(f"not a question ({error})", f"{path}:{number}") from None
+            if chosen:
+                yield _question_of_row(row, f"{path}:{number}")
+
+
+def _question_of_row(row: Mapping[str, Any], where: str) -> ExtractiveQuestion:
+    try:
+        return ExtractiveQuestion(
+            id=str(row["id"]),
+            context=row["context"],
+            question=row["question"],
+            answer_texts=tuple(row["answers"]["text"]),
+            answer_starts=tuple(row["answers"]["answer_start"]),
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise SquadFormatError(f"not a question ({error})", where) from None
 
 
 def _read_official(path: Path) -> Iterator[ExtractiveQuestion]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,19 @@ def read_saved_dataset(path: Path, request: Request) -> Iterator[Located]:
 
 
 def read_hub(name: str, request: Request) -> Iterator[Located]:
-    """A data set of the hub, streamed: ``owner/name`` or ``owner/name:config``.
+    """A data set of the hub, streamed: ``owner/name`` or ``owner/name:config``."""
+    with open_hub(name) as loaded:
+        yield from _read_splits(loaded, f"hub:{name}", hub_stem(name), request)
+
+
+def hub_stem(name: str) -> str:
+    """The data set's own name."""
+    return Path(name.partition(":")[0]).name
+
+
+@contextmanager
+def open_hub(name: str) -> Iterator[Any]:
+    """The splits of a data set of the hub, as streams; what goes wrong with them is one line.
 
     A local folder in the hub's layout works as well, since ``datasets`` takes it the same way.
     """
@@ -65,8 +78,7 @@ def read_hub(name: str, request: Request) -> Iterator[Located]:
         config = config or _usual_config(
             datasets.get_dataset_config_names(repository), f"hub:{name}"
         )
-        loaded = datasets.load_dataset(repository, config, streaming=True)
-        yield from _read_splits(loaded, f"hub:{name}", Path(repository).name, request)
+        yield datasets.load_dataset(repository, config, streaming=True)
     except InputError:
         raise
     except Exception as error:  # network, configuration and format errors of many libraries

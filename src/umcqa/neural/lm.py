@@ -64,7 +64,7 @@ def check_sharing(model: Any, builder: StoryBuilder, name: str) -> None:
             ]
             for probe, choices in zip(probes, found, strict=True):
                 for choice, together in zip(probe.choices, choices, strict=True):
-                    alone = _read_alone(model, builder, probe, choice)
+                    alone = read_alone(model, builder, probe, choice)
                     if not torch.allclose(together, alone, atol=_TOLERANCE):
                         raise InputError("its attention is not that of a plain causal model")
     except Exception as error:  # architectures that take no mask of ours refuse in many ways
@@ -75,7 +75,7 @@ def check_sharing(model: Any, builder: StoryBuilder, name: str) -> None:
         ) from None
 
 
-def _read_alone(model: Any, builder: StoryBuilder, question: Question, choice: str) -> torch.Tensor:
+def read_alone(model: Any, builder: StoryBuilder, question: Question, choice: str) -> torch.Tensor:
     """Log-probabilities of a choice's tokens in a sequence of its own, without a mask of ours."""
     ids, targets = builder.plain(question, choice)
     logits = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].float()

@@ -63,7 +63,7 @@ class LanguageModelChooser:
         self.module: nn.Module = self._choosing
         self.settings = settings
         self._tokenizer = tokenizer
-        self._builder = StoryBuilder(
+        self.builder = StoryBuilder(
             lm, tokenizer, _ENDING, max_length=settings.max_length, long=settings.long
         )
 
@@ -85,7 +85,7 @@ class LanguageModelChooser:
         found: dict[int, torch.Tensor] = {}
         for group in self.group(questions):
             numbers = iter(group)
-            for story in self._builder.build([questions[number] for number in group]):
+            for story in self.builder.build([questions[number] for number in group]):
                 found.update(zip(numbers, self._choosing(story), strict=False))
         return [found[number] for number in range(len(questions))]
 
@@ -94,7 +94,7 @@ class LanguageModelChooser:
         found: dict[int, Reading] = {}
         for group in self.group(questions):
             numbers = iter(group)
-            for story in self._builder.build([questions[number] for number in group]):
+            for story in self.builder.build([questions[number] for number in group]):
                 with watch_choices(self._choosing.lm, story) as evidence_of:
                     logits = self._choosing(story)
                 for row, choices in zip(logits, story.choices, strict=True):
@@ -105,7 +105,7 @@ class LanguageModelChooser:
 
     def is_cut(self, question: Question) -> bool:
         """Whether the passage does not fit."""
-        return self._builder.is_cut(question)
+        return self.builder.is_cut(question)
 
     def parameter_groups(self, learning_rate: float, weight_decay: float) -> list[dict[str, Any]]:
         """The head learns faster than what the language model knows already."""
