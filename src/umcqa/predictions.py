@@ -41,11 +41,12 @@ def scores_to_row(scores: Scores) -> dict[str, Any]:
 
 
 def scores_from_row(row: dict[str, Any]) -> Scores:
-    """A row of a scores file, read back."""
-    evidence = row.get("evidence") or [[] for _ in row["scores"]]
+    """A row of a scores file, read back; a model's probabilities are scores too."""
+    scores = row["scores"] if "scores" in row else row["probabilities"]
+    evidence = row.get("evidence") or [[] for _ in scores]
     return Scores(
         _id(row),
-        _numbers(row["scores"]),
+        _numbers(scores),
         tuple(tuple((int(start), int(end)) for start, end in places) for places in evidence),
     )
 
@@ -61,7 +62,7 @@ def prediction_to_row(prediction: Prediction) -> dict[str, Any]:
 
 
 def load_scores(path: str | Path) -> Iterator[Scores]:
-    """The rows that `umcqa score` wrote, as a stream."""
+    """The rows that `umcqa score` or `umcqa predict` wrote, as a stream."""
     return read_rows(path, scores_from_row)
 
 

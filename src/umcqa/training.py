@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +44,7 @@ PRESETS = {
     "lm": Preset(epochs=1, batch_size=16, learning_rate=5e-5, max_length=2048, dropout=0.0),
 }
 ANNEALINGS = ("release", "printed")
+PRECISIONS = ("float32", "bfloat16")
 MANIFEST = "umcqa.json"  # of a trained model, in its folder
 
 
@@ -70,6 +73,7 @@ def train(
     from umcqa.models import find_model
     from umcqa.neural.choice_training import train_chooser
     from umcqa.neural.choosers import kind_of, read_manifest_of
+    from umcqa.neural.processes import current_processes
 
     recipe = make_recipe(config, kind_of(config.model))
     fingerprint = {
@@ -77,8 +81,10 @@ def train(
         "lessons": _digest_of_lessons(lessons),
     }
     asked = {**fingerprint, "config": asdict(config)}
-    if restart:
+    processes = current_processes()
+    if restart and processes.is_first:
         _clear(folder)
+    processes.wait()
     done = read_manifest_of(folder) if not (folder / "checkpoints").exists() else {}
     if done:
         if done.get("asked") != asked:
@@ -101,18 +107,19 @@ def train(
 
 def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
     """The settings with what is left open filled in for the kind of model."""
-    import torch
-
     from umcqa.neural.choice_training import ChoiceRecipe
     from umcqa.neural.chooser import ChooserSettings
     from umcqa.neural.loop import LoopSettings, fastest_precision
     from umcqa.neural.passages import check_long
+    from umcqa.neural.processes import current_processes
 
     name = config.preset or ("lm" if kind == "lm" else "paper")
     if name not in PRESETS:
         raise InputError(f"unknown preset {name!r}: the presets are {', '.join(PRESETS)}")
     if config.annealing not in ANNEALINGS:
         raise InputError(f"unknown annealing {config.annealing!r}: {' or '.join(ANNEALINGS)}")
+    if config.precision not in (None, *PRECISIONS):
+        raise InputError(f"unknown precision {config.precision!r}: {' or '.join(PRECISIONS)}")
     check_long(config.long)
     if config.lora_rank and kind != "lm":
         raise InputError("--lora-rank is for language models: leave it away for an encoder")
@@ -122,7 +129,6 @@ def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
         value = getattr(config, field)
         return getattr(preset, field) if value is None else value
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return ChoiceRecipe(
         objective=config.objective,
         reading=ChooserSettings(
@@ -136,7 +142,7 @@ def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
             learning_rate=given("learning_rate"),
             warmup=config.warmup,
             seed=config.seed,
-            precision=config.precision or fastest_precision(device),
+            precision=config.precision or fastest_precision(current_processes().device),
             checkpoint_every_seconds=config.checkpoint_seconds,
         ),
         batch_size=given("batch_size"),
@@ -211,4 +217,9 @@ def _clear(folder: Path) -> None:
     """Remove what an earlier training left, and nothing else."""
     for name in ("checkpoints", "tensorboard"):
         shutil.rmtree(folder / name, ignore_errors=True)
-    (folder / MANIFEST).unlink(missing_ok=True)
+    manifest = folder / MANIFEST
+    if manifest.exists():
+        with suppress(ValueError, AttributeError):  # a damaged one names nothing
+            for name in json.loads(manifest.read_text(encoding="utf-8")).get("files", []):
+                (folder / Path(name).name).unlink(missing_ok=True)
+        manifest.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -125,6 +126,8 @@ def train_command(
         config=config,
         restart=not resume,
     )
+    if int(os.environ.get("RANK", "0")):  # of several processes, the first speaks
+        return
     if json:
         print_json(report)
     else:

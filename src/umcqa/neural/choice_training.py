@@ -243,6 +243,7 @@ def _publish(
     contents = {
         **manifest,
         "kind": chooser.kind,
+        "files": sorted(path.name for path in made.iterdir()),
         "reading": asdict(recipe.reading),
         "recipe": asdict(recipe),
         "report": {**report, "weights_sha256": sha256},

@@ -21,6 +21,7 @@ from umcqa.neural.attention import attention_for
 from umcqa.neural.chooser import ChooserSettings, Reading
 from umcqa.neural.loop import default_parameter_groups, fastest_precision
 from umcqa.neural.passages import PassageTokens, fit_passage
+from umcqa.neural.processes import current_processes
 from umcqa.neural.quantised import (
     QUANTISED_FILE,
     holds_quantised_weights,
@@ -68,19 +69,23 @@ class EncoderChooser:
 
     def read(self, questions: Sequence[Question]) -> Iterator[Reading]:
         """Scores and evidence. A question is read by itself, so nothing depends on the others."""
-        for question in questions:
-            sequences, passage, first = self._sequences(question)
-            if not isinstance(self._model, nn.Module):  # exported: nothing to watch
-                yield Reading(self._forward(sequences), tuple(() for _ in question.choices))
-                continue
-            with self._fast(), watch_attention(self._model, [0]) as seen:
-                logits = self._forward(sequences)
-            looked = torch.stack(seen).sum(0)[:, 0, first : first + len(passage)].cpu()
-            evidence = tuple(
-                most_watched_sentence(question.passage, passage.places, row) if passage else ()
-                for row in looked
-            )
-            yield Reading(logits.float().cpu(), evidence)
+        if not isinstance(self._model, nn.Module):  # exported: nothing to watch
+            for question in questions:
+                logits = self._forward(self._sequences(question)[0])
+                yield Reading(logits, tuple(() for _ in question.choices))
+            return
+        with watch_attention(self._model, [0]) as seen:
+            for question in questions:
+                sequences, passage, first = self._sequences(question)
+                seen.clear()
+                with self._fast():
+                    logits = self._forward(sequences)
+                looked = torch.stack(seen).sum(0)[:, 0, first : first + len(passage)].cpu()
+                evidence = tuple(
+                    most_watched_sentence(question.passage, passage.places, row) if passage else ()
+                    for row in looked
+                )
+                yield Reading(logits.float().cpu(), evidence)
 
     def is_cut(self, question: Question) -> bool:
         """Whether the passage does not fit with every choice."""
@@ -218,7 +223,7 @@ def start_encoder(folder: Path, settings: ChooserSettings) -> EncoderChooser:
         options: dict[str, Any] = {
             "config": config,
             "dtype": torch.float32,
-            "attn_implementation": attention_for(torch.device("cpu")),
+            "attn_implementation": attention_for(current_processes().device),
         }
         if holds_quantised_weights(folder):  # our reader, whose own head is not wanted
             model = AutoModelForMultipleChoice.from_config(**options)
