@@ -9,6 +9,7 @@ umcqa is replaced.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import re
@@ -25,6 +26,7 @@ import umcqa.neural.choice_training  # noqa: F401 # loaded once, for all forks
 from umcqa.cli import main
 
 FULL_DISK = 50_000  # bytes of the largest file that can still be written
+TOO_LONG = 120  # seconds after which a process that hangs is ended
 
 
 def meet_fate(fate: str, event: str, pattern: str) -> None:
@@ -48,10 +50,20 @@ def run(command: dict[str, Any]) -> NoReturn:
     for stream, path in zip((0, 1, 2), (os.devnull, *command["output"]), strict=True):
         os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC), stream)
     os.environ.update(command["environment"])
+    signal.alarm(TOO_LONG)
+    torch.seed()  # as in a process of its own: what umcqa does not seed differs each time
     if command["fate"]:
         meet_fate(*command["fate"])
     sys.argv = ["umcqa", *command["arguments"]]
-    main()
+    code = 1
+    try:
+        main()
+    except SystemExit as exit_:
+        assert isinstance(exit_.code, int)
+        code = exit_.code
+    finally:
+        sys.stdout.flush()
+        os._exit(code)  # the interpreter would tidy up all of torch
 
 
 def serve() -> None:
@@ -59,10 +71,12 @@ def serve() -> None:
     for optional in ("torch.utils.tensorboard", "accelerate"):
         with contextlib.suppress(ImportError):
             import_module(optional)
+    gc.freeze()  # or each fork would go through all that is loaded
     for line in sys.stdin:
         command = json.loads(line)
         if "wait" in command:
-            status = os.waitpid(command["wait"], os.WUNTRACED)[1]
+            options = os.WUNTRACED if command["stops"] else 0
+            status = os.waitpid(command["wait"], options)[1]
             stopped = os.WIFSTOPPED(status)
             answer = os.WSTOPSIG(status) if stopped else os.waitstatus_to_exitcode(status)
         else:

@@ -116,6 +116,7 @@ def test_run(command: Command, data: str, tmp_path: Path) -> None:
     config = tmp_path / "my.toml"
     config.write_text("[select]\nmax_candidates = 1\n", encoding="utf-8")
     arguments = ["run", "--config", str(config), "--data", data, "--out", str(tmp_path / "run")]
+    arguments.append("--no-train")
     result = command.json(*arguments, "--scorer", "window-distance", "--seed", "3")
     assert list(result["stages"]) == ["load", "score", "select", "evaluate"]
     assert result["metrics"]["candidates"]["window-distance"]["mean_size"] == 1.0
@@ -131,7 +132,7 @@ def test_run_without_an_answer_key(command: Command, tmp_path: Path) -> None:
     text = "Text,Frage,A,B\nHe [b]ran[/b].,Who ran?,he,she\n"
     (tmp_path / "q.csv").write_text(text, encoding="utf-8")
     arguments = ["--columns", "passage=Text,question=Frage", "--out", str(tmp_path / "run")]
-    shown = command.run("run", "--data", str(tmp_path / "q.csv"), *arguments)
+    shown = command.run("run", "--data", str(tmp_path / "q.csv"), "--no-train", *arguments)
     assert "1 questions without an answer key" in shown
     command.run("run", "--data", str(tmp_path / "q.csv"), "--columns", "passage", code=2)
     assert "write name=value pairs" in command.error

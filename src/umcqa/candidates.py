@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,13 +43,16 @@ def load_candidates(path: str | Path) -> dict[str, Candidates]:
 
 
 def _from_row(row: dict[str, Any]) -> Candidates:
-    mask = tuple(int(value) for value in row["mask"])
-    scores = tuple(float(value) for value in row["scores"])
-    if len(mask) != len(scores) or set(mask) - {0, 1}:
-        raise ValueError("the mask is not one 0 or 1 for each score")
+    mask, scores = row["mask"], row["scores"]
+    if not isinstance(mask, list) or not all(one in (0, 1) for one in mask):
+        raise ValueError("the mask is not a list of 0 and 1")
+    if not isinstance(scores, list) or len(mask) != len(scores) or not mask:
+        raise ValueError("there is not one score for each place of the mask")
+    if not all(isinstance(one, int | float) and math.isfinite(one) for one in scores):
+        raise ValueError("the scores are not finite numbers")
     if not isinstance(row["id"], str):
         raise TypeError("the id is not a text")
-    return Candidates(row["id"], mask, scores)
+    return Candidates(row["id"], tuple(map(int, mask)), tuple(map(float, scores)))
 
 
 def make_lessons(

@@ -52,7 +52,7 @@ def atomic_writer(path: str | Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())  # mkstemp makes files for the owner only
+        temporary.chmod(0o666 & ~current_umask())  # mkstemp makes files for the owner only
         temporary.replace(path)
     except BrokenPipeError:
         raise
@@ -79,7 +79,8 @@ def refuse_overwriting(out: Path, *inputs: str | Path | None) -> None:
                 raise InputError("is an input: give --out another name", str(out))
 
 
-def _umask() -> int:
+def current_umask() -> int:
+    """The permissions that new files do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

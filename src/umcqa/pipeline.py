@@ -46,7 +46,7 @@ from umcqa.stages import (
     score_to_file,
     select_to_file,
 )
-from umcqa.training import MANIFEST, train
+from umcqa.training import MANIFEST, begin_anew, train
 
 QUESTIONS, SCORES, CANDIDATES = "questions.jsonl", "scores.jsonl", "candidates.jsonl"
 MODEL, PREDICTIONS = "model", "predictions.jsonl"
@@ -120,7 +120,7 @@ class _Run:
             identify_model(config.model),
         ]
         trained = self._stage("train", f"{MODEL}/{MANIFEST}", train_key, self._train)
-        made = []
+        made = [trained["sha256"]]
         for split in self._splits():
             questions = self._questions(split)
             if split:
@@ -195,15 +195,14 @@ class _Run:
     def _train(self, path: Path, key: str) -> dict[str, Any]:
         folder, mark = path.parent, path.parent / "run.key"
         # A training of other settings is not gone on with, but the same one is.
-        restart = not mark.exists() or mark.read_text(encoding="utf-8") != key
-        if restart:
+        if not mark.exists() or mark.read_text(encoding="utf-8") != key:
+            begin_anew(folder)
             write_text(mark, key)
         report = train(
             load(self.folder / QUESTIONS),
             self.folder / CANDIDATES,
             out=folder,
             config=self.config.train,
-            restart=restart,
         )
         made = {"key": key, "sha256": fingerprint_files(path), "report": report}
         write_manifest(path, "train", **made)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -76,20 +77,25 @@ def train(
     from umcqa.neural.processes import current_processes
 
     recipe = make_recipe(config, kind_of(config.model))
+    if folder.exists() and folder.samefile(find_model(config.model)):
+        raise InputError("is the model to start from: choose another folder", str(folder))
     fingerprint = {
-        "model": _digest_of_model(find_model(config.model)),
+        "weights": _digest_of_model(find_model(config.model)),
         "lessons": _digest_of_lessons(lessons),
     }
-    asked = {**fingerprint, "config": asdict(config)}
+    asked = {**fingerprint, **_that_matter(config)}
     processes = current_processes()
     if restart and processes.is_first:
-        _clear(folder)
+        begin_anew(folder)
     processes.wait()
     done = read_manifest_of(folder) if not (folder / "checkpoints").exists() else {}
     if done:
-        if done.get("asked") != asked:
+        before = done.get("asked", {})
+        changed = sorted(key for key in asked if asked[key] != before.get(key))
+        if changed:
             raise InputError(
-                "holds a model of other settings or data: choose another folder, or --restart",
+                f"holds a model of other settings or data ({', '.join(changed)}): "
+                "choose another folder, or --restart",
                 str(folder),
             )
         report = dict(done["report"])
@@ -103,6 +109,12 @@ def train(
         }
         report = train_chooser(config.model, lessons, folder, recipe, fingerprint, manifest)
     return {**report, "used": len(lessons), "skipped": skipped, "out": str(folder)}
+
+
+def _that_matter(config: TrainConfig) -> dict[str, Any]:
+    """The settings that change the weights."""
+    without = ("enabled", "checkpoint_seconds")
+    return {key: value for key, value in asdict(config).items() if key not in without}
 
 
 def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
@@ -120,6 +132,9 @@ def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
         raise InputError(f"unknown annealing {config.annealing!r}: {' or '.join(ANNEALINGS)}")
     if config.precision not in (None, *PRECISIONS):
         raise InputError(f"unknown precision {config.precision!r}: {' or '.join(PRECISIONS)}")
+    for field in ("warmup", "tau", "learning_rate"):
+        if not math.isfinite(getattr(config, field) or 0.0):
+            raise InputError(f"{field} must be a finite number")
     check_long(config.long)
     if config.lora_rank and kind != "lm":
         raise InputError("--lora-rank is for language models: leave it away for an encoder")
@@ -158,6 +173,8 @@ def predict(
 
     Questions of one passage are read together, ``batch`` questions at a time.
     """
+    if batch < 1:
+        raise InputError(f"batches of {batch} questions: give at least 1")
     from umcqa.neural.choice_prediction import read_questions
 
     for question, probabilities, evidence in read_questions(questions, str(model), batch):
@@ -213,8 +230,15 @@ def _digest_of_model(path: Path) -> str:
     return digest.hexdigest()
 
 
+def begin_anew(folder: Path) -> None:
+    """Remove what an earlier training left, and nothing else; refused while one runs there."""
+    from umcqa.neural.checkpoints import exclusive_use
+
+    with exclusive_use(folder):
+        _clear(folder)
+
+
 def _clear(folder: Path) -> None:
-    """Remove what an earlier training left, and nothing else."""
     for name in ("checkpoints", "tensorboard"):
         shutil.rmtree(folder / name, ignore_errors=True)
     manifest = folder / MANIFEST

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from umcqa.errors import InputError
@@ -61,14 +62,33 @@ class Checkpoint:
 @contextlib.contextmanager
 def exclusive_use(folder: Path) -> Iterator[None]:
     """Hold a folder against a second process; the system lets go of it even after kill -9."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("w") as lock:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock_file = (folder / _LOCK).open("w")
+    except OSError as error:
+        raise InputError(
+            f"cannot be a folder to train in ({error.strerror}): choose another", str(folder)
+        ) from None
+    with lock_file as lock:
         if fcntl is not None:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise FolderInUse(f"another process is training in {folder}") from error
         yield
+
+
+@contextlib.contextmanager
+def told_if_disk_is_full(folder: Path) -> Iterator[None]:
+    """One line instead of what the layers underneath raise when a file cannot be written."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise InputError(
+            f"cannot be written ({error}): make room and run the same command again, "
+            "it goes on from the last whole checkpoint",
+            str(folder),
+        ) from None
 
 
 def write_checkpoint(

@@ -18,10 +18,11 @@ import torch
 from torch import nn
 
 from umcqa.candidates import Lesson
-from umcqa.neural.checkpoints import sha256_of_file
+from umcqa.files import current_umask
+from umcqa.neural.checkpoints import sha256_of_file, told_if_disk_is_full
 from umcqa.neural.chooser import Chooser, ChooserSettings
 from umcqa.neural.choosers import start_chooser
-from umcqa.neural.loop import LoopSettings, Step, StepInfo, TrainingLoop
+from umcqa.neural.loop import Diverged, LoopSettings, Step, StepInfo, TrainingLoop
 from umcqa.neural.objectives import (
     choice_log_softmax,
     hard_em_loss,
@@ -101,7 +102,8 @@ def train_chooser(
         "cut": round(100 * cut, 2),
     }
     if processes.is_first:
-        report["weights_sha256"] = _publish(chooser, recipe, out, manifest, report)
+        with told_if_disk_is_full(out):
+            report["weights_sha256"] = _publish(chooser, recipe, out, manifest, report)
     processes.wait()
     return report
 
@@ -198,6 +200,8 @@ class _Watch:
         self.positions.update(log_probabilities.argmax(-1).tolist())
 
     def _judge(self, info: StepInfo) -> None:
+        if not self.seen:  # just resumed, or no batch came to this process
+            return
         if info.step >= 0.4 * info.total_steps and self.loss > 0.97 * self.chance:
             self._warn(
                 "stuck",
@@ -235,6 +239,10 @@ def _publish(
     report: Mapping[str, Any],
 ) -> str:
     """Move the finished model into place, its manifest last; return the SHA-256 of its weights."""
+    if not all(bool(p.isfinite().all()) for p in chooser.module.parameters()):
+        raise Diverged(
+            "the weights are no finite numbers any more: take a lower learning rate and --restart"
+        )
     made = out / ".finished"
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
@@ -250,6 +258,7 @@ def _publish(
     }
     (made / MANIFEST).write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
     for path in sorted(made.iterdir(), key=lambda one: one.name == MANIFEST):
+        path.chmod(0o666 & ~current_umask())  # safetensors would keep them to their owner
         path.replace(out / path.name)
     made.rmdir()
     shutil.rmtree(out / "checkpoints")  # the manifest says that the run is over

@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from umcqa.errors import InputError
-from umcqa.models import find_model
+from umcqa.models import find_model, identify_model
 from umcqa.models.safety import ADAPTER_CONFIG
 from umcqa.neural.chooser import Chooser, ChooserSettings
 from umcqa.neural.encoder_chooser import load_encoder, start_encoder
@@ -78,9 +78,15 @@ def read_reading(folder: Path) -> ChooserSettings:
     return ChooserSettings(**{key: given[key] for key in known & set(given)})
 
 
-@lru_cache(maxsize=1)
 def load_chooser(name: str) -> Chooser:
-    """A trained multiple-choice model, for prediction."""
+    """A trained multiple-choice model, for prediction; kept until its files change."""
+    return _load(name, json.dumps(identify_model(name)))
+
+
+@lru_cache(maxsize=1)
+def _load(name: str, identity: str) -> Chooser:
+    if Path(name).is_dir():
+        read_manifest_of(Path(name))  # which says so if the training has not ended
     if (Path(name) / "model.onnx").exists():
         from umcqa.neural.onnx_export import load_onnx
 

@@ -7,13 +7,19 @@ into a linear score. Choices are read as a flat list of sequences, so any number
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForMultipleChoice, AutoTokenizer
+from transformers import (
+    MODEL_FOR_MULTIPLE_CHOICE_MAPPING,
+    AutoConfig,
+    AutoModelForMultipleChoice,
+    AutoTokenizer,
+)
 
 from umcqa.errors import InputError
 from umcqa.neural import hush_libraries, load_whole
@@ -29,6 +35,7 @@ from umcqa.neural.quantised import (
 )
 from umcqa.neural.watching import most_watched_sentence, watch_attention
 from umcqa.question import Question
+from umcqa.scoring.scores import Range
 
 
 class EncoderChooser:
@@ -40,8 +47,9 @@ class EncoderChooser:
 
     def __init__(self, model: Any, tokenizer: Any, settings: ChooserSettings) -> None:
         self.module: nn.Module = model
-        if isinstance(model, nn.Module) and isinstance(model.classifier, nn.Linear):
-            model.classifier.register_forward_hook(_score_in_float32)
+        last_layer = getattr(model, "classifier", None)
+        if isinstance(last_layer, nn.Linear):
+            last_layer.register_forward_hook(_score_in_float32)
         self.settings = settings
         self._model = model
         self._tokenizer = tokenizer
@@ -69,23 +77,23 @@ class EncoderChooser:
 
     def read(self, questions: Sequence[Question]) -> Iterator[Reading]:
         """Scores and evidence. A question is read by itself, so nothing depends on the others."""
-        if not isinstance(self._model, nn.Module):  # exported: nothing to watch
-            for question in questions:
-                logits = self._forward(self._sequences(question)[0])
-                yield Reading(logits, tuple(() for _ in question.choices))
-            return
-        with watch_attention(self._model, [0]) as seen:
-            for question in questions:
-                sequences, passage, first = self._sequences(question)
-                seen.clear()
-                with self._fast():
-                    logits = self._forward(sequences)
+        for question in questions:
+            sequences, passage, first = self._sequences(question)
+            with self._fast(), self._watching() as seen:
+                logits = self._forward(sequences)
+            evidence: tuple[tuple[Range, ...], ...] = tuple(() for _ in question.choices)
+            if seen and passage:
                 looked = torch.stack(seen).sum(0)[:, 0, first : first + len(passage)].cpu()
                 evidence = tuple(
-                    most_watched_sentence(question.passage, passage.places, row) if passage else ()
-                    for row in looked
+                    most_watched_sentence(question.passage, passage.places, row) for row in looked
                 )
-                yield Reading(logits.float().cpu(), evidence)
+            yield Reading(logits.float().cpu(), evidence)
+
+    def _watching(self) -> AbstractContextManager[list[torch.Tensor]]:
+        """What the first token attends to; nothing where attention cannot be watched."""
+        if not getattr(self._model, "_supports_sdpa", False):  # an exported model, or MPNet
+            return nullcontext([])
+        return watch_attention(self._model, [0])
 
     def is_cut(self, question: Question) -> bool:
         """Whether the passage does not fit with every choice."""
@@ -223,8 +231,10 @@ def start_encoder(folder: Path, settings: ChooserSettings) -> EncoderChooser:
         options: dict[str, Any] = {
             "config": config,
             "dtype": torch.float32,
-            "attn_implementation": attention_for(current_processes().device),
         }
+        kind: Any = MODEL_FOR_MULTIPLE_CHOICE_MAPPING[type(config)]
+        if kind._supports_sdpa:  # MPNet and DeBERTa bring an attention of their own
+            options["attn_implementation"] = attention_for(current_processes().device)
         if holds_quantised_weights(folder):  # our reader, whose own head is not wanted
             model = AutoModelForMultipleChoice.from_config(**options)
             weights = read_quantised_weights(folder / QUANTISED_FILE)

@@ -68,10 +68,15 @@ class LanguageModelChooser:
         )
 
     def group(self, questions: Sequence[Question]) -> list[list[int]]:
-        """Questions of one passage are read together."""
-        groups: dict[str, list[int]] = {}
+        """Questions of one passage are read together.
+
+        Where the passage does not fit, what is read of it depends on the question, so that such a
+        question is read alone.
+        """
+        groups: dict[Any, list[int]] = {}
         for number, question in enumerate(questions):
-            groups.setdefault(question.passage, []).append(number)
+            key = number if self.is_cut(question) else question.passage
+            groups.setdefault(key, []).append(number)
         return list(groups.values())
 
     def size(self, questions: Sequence[Question]) -> int:
@@ -86,7 +91,8 @@ class LanguageModelChooser:
         for group in self.group(questions):
             numbers = iter(group)
             for story in self.builder.build([questions[number] for number in group]):
-                found.update(zip(numbers, self._choosing(story), strict=False))
+                for row in self._choosing(story):
+                    found[next(numbers)] = row
         return [found[number] for number in range(len(questions))]
 
     def read(self, questions: Sequence[Question]) -> Iterator[Reading]:
@@ -109,33 +115,33 @@ class LanguageModelChooser:
 
     def parameter_groups(self, learning_rate: float, weight_decay: float) -> list[dict[str, Any]]:
         """The head learns faster than what the language model knows already."""
-        head = [self._choosing.head.weight, self._choosing.head.bias, self._choosing.factor]
         return [
             *default_parameter_groups(self._choosing.lm, weight_decay),
-            {"params": head, "weight_decay": 0.0, "lr": learning_rate * _HEAD_RATE},
+            {
+                "params": list(self._head().values()),
+                "weight_decay": 0.0,
+                "lr": learning_rate * _HEAD_RATE,
+            },
         ]
 
     def save(self, folder: Path) -> None:
         """A folder for `AutoModelForCausalLM` or `peft`, with the head beside it."""
         self._choosing.lm.save_pretrained(folder)
         self._tokenizer.save_pretrained(folder)
-        head = {
-            "weight": self._choosing.head.weight,
-            "bias": self._choosing.head.bias,
-            "factor": self._choosing.factor,
-        }
-        save_file({name: tensor.detach() for name, tensor in head.items()}, folder / HEAD_FILE)
+        save_file({name: one.detach() for name, one in self._head().items()}, folder / HEAD_FILE)
+
+    def _head(self) -> dict[str, torch.Tensor]:
+        head = self._choosing.head
+        return {"weight": head.weight, "bias": head.bias, "factor": self._choosing.factor}
 
     def load_head(self, path: Path) -> None:
         """Take over a saved head."""
         saved = load_file(path)
         with torch.no_grad():
-            try:
-                self._choosing.head.weight.copy_(saved["weight"])
-                self._choosing.head.bias.copy_(saved["bias"])
-                self._choosing.factor.copy_(saved["factor"])
-            except (KeyError, RuntimeError):
-                raise InputError("not the head of this model: train it again", str(path)) from None
+            for name, own in self._head().items():
+                if name not in saved or saved[name].shape != own.shape:
+                    raise InputError("not the head of this model: train it again", str(path))
+                own.copy_(saved[name])
 
 
 def start_language_model(name: str, settings: ChooserSettings) -> LanguageModelChooser:
@@ -148,7 +154,8 @@ def start_language_model(name: str, settings: ChooserSettings) -> LanguageModelC
     if settings.lora_rank:
         from peft import LoraConfig, get_peft_model
 
-        lm.name_or_path = name  # which the adapter remembers as its base
+        # Which the adapter remembers as its base, wherever it is used from.
+        lm.name_or_path = str(Path(name).resolve()) if Path(name).exists() else name
         lm = get_peft_model(
             lm,
             LoraConfig(
@@ -185,7 +192,7 @@ def _load(name: str) -> tuple[Any, Any, Path | None]:
         from peft import PeftConfig, PeftModel
 
         base = PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
-        lm, tokenizer = read_causal(str(base))
+        lm, tokenizer, _ = _load(str(base))  # which may be an adapter's folder itself
         lm = PeftModel.from_pretrained(lm, folder).merge_and_unload()
     check_sharing(lm, StoryBuilder(lm, tokenizer, _ENDING), name)
     return lm, tokenizer, head

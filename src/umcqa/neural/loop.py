@@ -28,6 +28,7 @@ from umcqa.neural.checkpoints import (
     exclusive_use,
     latest_whole_checkpoint,
     remove_unfinished,
+    told_if_disk_is_full,
     write_checkpoint,
 )
 from umcqa.neural.processes import Processes
@@ -221,10 +222,9 @@ class TrainingLoop(Generic[Batch]):
 
     def _run(self) -> LoopResult:
         self._processes.wait()
-        first_step, seconds_before = self._resume()
+        first_step, seconds_before, loss_value = self._resume()
         started = time.monotonic()
         last_saved, last_report = started, started
-        loss_value = math.nan
         self._module.train()
         with (
             _scalars(self._folder / "tensorboard", first_step, self._processes) as write_scalars,
@@ -247,7 +247,7 @@ class TrainingLoop(Generic[Batch]):
                         done, self.total_steps, loss_value, rate, seconds_before + now - started,
                     )  # fmt: skip
                 if self._processes.is_first and self._is_checkpoint_due(done, now - last_saved):
-                    self._save(done, seconds_before + now - started)
+                    self._save(done, seconds_before + now - started, loss_value)
                     last_saved = time.monotonic()
         self._processes.wait()  # the last checkpoint is written
         seconds = seconds_before + time.monotonic() - started
@@ -309,10 +309,11 @@ class TrainingLoop(Generic[Batch]):
             or (every_seconds is not None and seconds_since_last >= every_seconds)
         )
 
-    def _save(self, steps_done: int, seconds: float) -> None:
+    def _save(self, steps_done: int, seconds: float, loss: float) -> None:
         state = {
             "steps_done": steps_done,
             "seconds": seconds,
+            "loss": loss,
             "threads": torch.get_num_threads(),
             "fingerprint": self._fingerprint,
         }
@@ -327,13 +328,15 @@ class TrainingLoop(Generic[Batch]):
             "optimizer": self._optimizer_tensors(),
         }
         keep = self._settings.keep_checkpoints
-        folder = write_checkpoint(self.checkpoint_root, steps_done, state, tensors, keep)
+        with told_if_disk_is_full(self.checkpoint_root):
+            folder = write_checkpoint(self.checkpoint_root, steps_done, state, tensors, keep)
         logger.info("checkpoint %s", folder)
 
-    def _resume(self) -> tuple[int, float]:
+    def _resume(self) -> tuple[int, float, float]:
+        """Steps done, seconds they took and the last loss, from a checkpoint or the start."""
         checkpoint = latest_whole_checkpoint(self.checkpoint_root)
         if checkpoint is None:
-            return 0, 0.0
+            return 0, 0.0, math.nan
         self._refuse_other_run(checkpoint)
         if checkpoint.state["threads"] != torch.get_num_threads():
             logger.warning(
@@ -344,7 +347,8 @@ class TrainingLoop(Generic[Batch]):
         restore_weights(self._module, checkpoint.tensors["weights"], but=frozen)
         self._restore_optimizer(checkpoint.tensors["optimizer"])
         logger.info("resuming from %s", checkpoint.folder)
-        return int(checkpoint.state["steps_done"]), float(checkpoint.state["seconds"])
+        state = checkpoint.state
+        return int(state["steps_done"]), float(state["seconds"]), float(state["loss"])
 
     def _refuse_other_run(self, checkpoint: Checkpoint) -> None:
         before, now = _flat(checkpoint.state["fingerprint"]), _flat(self._fingerprint)

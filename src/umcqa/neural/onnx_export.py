@@ -42,6 +42,7 @@ class OnnxModel:
     """An exported encoder that is called like the original."""
 
     device = torch.device("cpu")
+    training = False
 
     def __init__(self, folder: Path) -> None:
         try:

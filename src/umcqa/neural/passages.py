@@ -48,7 +48,8 @@ def fit_passage(
     if long == "cut":
         return tokens.take(range(max(0, room)))
     passage = questions[0].passage
-    kept: list[int] = []
+    # What stands for no character (a frame around the passage) is kept too.
+    kept = [i for i, (a, b) in enumerate(tokens.places) if a == b][:room]
     for start, end in _by_relevance(passage, sentences(passage), questions):
         within = [i for i, (a, b) in enumerate(tokens.places) if a < end and b > start]
         kept += within[: room - len(kept)]

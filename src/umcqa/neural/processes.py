@@ -57,5 +57,5 @@ def current_processes() -> Processes:
         return Processes(device=device)
     from accelerate import PartialState  # type: ignore[import-untyped]
 
-    state = PartialState()
+    state = PartialState(cpu=not torch.cuda.is_available())
     return Processes(state.process_index, state.num_processes, state.device)
