@@ -143,7 +143,7 @@ def test_run_without_an_answer_key(command: Command, tmp_path: Path) -> None:
     [
         (["frobnicate"], "No such command 'frobnicate'"),
         (["score", "--data", "sample"], "Missing option '--out'"),
-        (["evaluate", "--data", "sample"], "give one of --scorer NAME, --predictions FILE and --model DIR"),
+        (["evaluate", "--data", "sample"], "give one of --scorer NAME, --predictions FILE"),
         (
             ["evaluate", "--data", "sample", "--scorer", "best"],
             "unknown scorer 'best': the scorers are",
