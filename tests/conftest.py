@@ -6,9 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from umcqa.cli import main
 from umcqa.question import Question
+
+# A slow machine is no failure: the first example of a test may load a library.
+settings.register_profile("umcqa", deadline=None)
+settings.load_profile("umcqa")
 
 # The README's example, small enough to work out by hand.
 DOG = "The dog sat. The dog ran to the park."

@@ -293,7 +293,7 @@ SEEDS = {
 
 
 @pytest.mark.parametrize("name", SEEDS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_no_bytes_make_a_reader_fail_otherwise(
     name: str, tmp_path: Path, data: st.DataObject
@@ -326,7 +326,7 @@ names = st.sampled_from(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.dictionaries(names, values), max_size=3))
 def test_no_json_values_make_a_reader_fail_otherwise(tmp_path: Path, rows: list[object]) -> None:
     text = "\n".join(json.dumps(row) for row in rows)
@@ -357,7 +357,7 @@ cells = (
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(names, min_size=2, max_size=8, unique=True),
     st.lists(st.lists(cells, max_size=8), max_size=3),
@@ -412,7 +412,7 @@ def read_or_refuse(path: Path) -> None:
         assert "\n" not in str(error)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_no_bytes_make_a_folder_fail_otherwise(tmp_path: Path, data: st.DataObject) -> None:
     race = tmp_path / "RACE" / "dev" / "high" / "1.txt"
@@ -423,9 +423,7 @@ def test_no_bytes_make_a_folder_fail_otherwise(tmp_path: Path, data: st.DataObje
     read_or_refuse(tmp_path / "MCTest")
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(st.data())
 def test_no_bytes_make_a_saved_dataset_fail_otherwise(tmp_path: Path, data: st.DataObject) -> None:
     datasets = pytest.importorskip("datasets", reason="needs the hub extra")
@@ -437,9 +435,7 @@ def test_no_bytes_make_a_saved_dataset_fail_otherwise(tmp_path: Path, data: st.D
     read_or_refuse(folder)
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(st.data())
 def test_no_bytes_make_a_hub_data_set_fail_otherwise(tmp_path: Path, data: st.DataObject) -> None:
     pytest.importorskip("datasets", reason="needs the hub extra")

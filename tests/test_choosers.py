@@ -479,7 +479,7 @@ def test_language_models_cut_passages_only(lm_folder: Path) -> None:
         ("cut", "Story: The red fox ran to the old"),
         (
             "windows",
-            "The hen was not happy about that.",
+            "Story: The hen was not happy about that.\n\n",
         ),
     ):
         # One byte is one token; before the text is <s>, after it the longest choice's " hen\n".
