@@ -23,6 +23,7 @@ class DataConfig:
     path: str = SAMPLE_NAME
     split: str | None = None
     limit: int | None = None
+    sample: int | None = None  # so many questions, of random passages
     columns: dict[str, str] = field(default_factory=dict)
 
 
@@ -79,6 +80,7 @@ class PredictConfig:
 
     path: str | None = None
     splits: list[str] = field(default_factory=list)
+    sample: int | None = None  # of each split: so many questions, of random passages
 
 
 @dataclass(frozen=True)

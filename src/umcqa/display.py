@@ -226,3 +226,19 @@ def show_models(models: dict[str, Any]) -> None:
     out = console()
     out.print(table)
     out.print("Get one with `umcqa models get NAME`; most are fetched when they are first needed.")
+
+
+def show_reproduction(summary: dict[str, Any]) -> None:
+    """Our accuracies beside the paper's, and what became of its claims."""
+    from umcqa.reproduce.document import accuracy_rows
+    from umcqa.reproduce.rows import BENCHMARKS
+
+    name = summary["benchmark"]
+    columns = [name.upper(), *BENCHMARKS[name].columns.values()]
+    table = _table(f"{name.upper()}: ours dev / test (the paper's)", "", *columns)
+    for row in accuracy_rows(summary, columns):
+        table.add_row(*row)
+    out = console()
+    out.print(table)
+    for claim in summary["claims"]:
+        out.print(f"{claim['verdict']:>8}: {claim['claim']}: {claim['numbers']}")

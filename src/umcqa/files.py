@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -214,3 +215,10 @@ def commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return found.stdout.strip() or None
+
+
+def copy_with_manifest(source: Path, target: Path) -> None:
+    """A stage's output and its manifest at another place."""
+    for one, other in ((source, target), (manifest_path(source), manifest_path(target))):
+        with open(one, "rb") as file, atomic_writer(other) as copy:
+            shutil.copyfileobj(file, copy)

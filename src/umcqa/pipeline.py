@@ -26,6 +26,7 @@ from umcqa.config import (
 from umcqa.data import load, locate_data
 from umcqa.evaluation import evaluate
 from umcqa.files import (
+    copy_with_manifest,
     fingerprint_files,
     read_manifest,
     refuse_overwriting,
@@ -58,10 +59,12 @@ def run(
     *,
     out: str | Path = "run",
     workers: int = 1,
+    shared_scores: Path | None = None,
 ) -> dict[str, Any]:
     """Run the pipeline into a folder; return seconds and reuse by stage, and the metrics.
 
     ``config`` is a `RunConfig`, nested tables, or the name of a TOML file or shipped config.
+    Runs with the same folder of ``shared_scores`` score the same questions once.
     """
     folder = Path(out)
     if config is None:
@@ -72,7 +75,7 @@ def run(
         refuse_overwriting(folder / CONFIG, config)
         config = load_config(config)
     config = with_selection(config, open_data(config.data).data_set)
-    return _Run(config, folder, workers).run()
+    return _Run(config, folder, workers, shared_scores).run()
 
 
 def _has_answers(questions: Iterable[Question]) -> bool:
@@ -83,10 +86,13 @@ Make: TypeAlias = Callable[[Path, str], dict[str, Any]]  # from output and key t
 
 
 class _Run:
-    def __init__(self, config: RunConfig, folder: Path, workers: int) -> None:
+    def __init__(
+        self, config: RunConfig, folder: Path, workers: int, shared_scores: Path | None
+    ) -> None:
         self.config = config
         self.folder = folder
         self.workers = workers
+        self.shared_scores = shared_scores
         self.stages: dict[str, dict[str, Any]] = {}
         assert config.select.threshold is not None  # filled in by `run`
         assert config.select.max_candidates is not None
@@ -124,7 +130,7 @@ class _Run:
         for split in self._splits():
             questions = self._questions(split)
             if split:
-                data = replace(self.config.data, split=split)
+                data = replace(self.config.data, split=split, sample=self.config.predict.sample)
                 data = override(data, path=self.config.predict.path)
                 found = self._stage(
                     f"load {split}", questions.name, self._load_key(data), self._loader(data)
@@ -187,7 +193,14 @@ class _Run:
 
     def _score(self, path: Path, key: str) -> dict[str, Any]:
         questions = load(self.folder / QUESTIONS)
-        return score_to_file(questions, self.config.score, path, self.workers, key=key)
+        if self.shared_scores is None:
+            return score_to_file(questions, self.config.score, path, self.workers, key=key)
+        shared = self.shared_scores / f"{key[:16]}.jsonl"
+        made = read_manifest(shared)
+        if made.get("key") != key or fingerprint_files(shared) != made.get("sha256"):
+            made = score_to_file(questions, self.config.score, shared, self.workers, key=key)
+        copy_with_manifest(shared, path)
+        return made
 
     def _select(self, path: Path, key: str) -> dict[str, Any]:
         return select_to_file(self.folder / SCORES, self.config.select, path, key=key)

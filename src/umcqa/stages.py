@@ -34,7 +34,13 @@ from umcqa.training import predict
 
 def open_data(config: DataConfig) -> Questions:
     """The questions that the config names."""
-    return load(config.path, config.split, limit=config.limit, columns=config.columns)
+    return load(
+        config.path,
+        config.split,
+        limit=config.limit,
+        columns=config.columns,
+        sample=config.sample,
+    )
 
 
 def load_to_file(config: DataConfig, out: Path, **notes: Any) -> dict[str, Any]:

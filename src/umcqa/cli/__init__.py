@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from umcqa.cli import data, knowledge, learning, scoring
+from umcqa.cli import data, knowledge, learning, reproduction, scoring
 from umcqa.errors import InputError
 
 DEBUG_VARIABLE = "UMCQA_DEBUG"
@@ -17,6 +17,7 @@ DEBUG_VARIABLE = "UMCQA_DEBUG"
 REPEATED_OPTIONS = {
     "analyse": ("--scorer", "--threshold", "--max-candidates"),
     "run": ("--predict-split",),
+    "reproduce": ("--rows",),
     "train-reader": ("--data", "--held-out"),
     "evaluate-reader": ("--data",),
 }
@@ -31,7 +32,7 @@ app = typer.Typer(
     "and why; score the choices, select candidates to learn from, evaluate and analyse.\n\n"
     "Start with `umcqa answer FILE` on your questions, or with `umcqa run` on the sample.",
 )
-for module in (knowledge, data, scoring, learning):
+for module in (knowledge, data, scoring, learning, reproduction):
     for name, command in module.COMMANDS.items():
         app.command(name)(command)
 

@@ -164,7 +164,7 @@ def data_config(path: str, split: str | None, limit: int | None, columns: str | 
     """What the flags say about the data."""
     from umcqa.config import DataConfig
 
-    return DataConfig(path, split, limit, parse_pairs("columns", columns))
+    return DataConfig(path, split, limit, columns=parse_pairs("columns", columns))
 
 
 def print_json(result: dict[str, Any]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -56,15 +58,29 @@ class Questions:
         split: str | None,
         limit: int | None,
         data_set: str | None = None,
+        sample: int | None = None,
     ) -> None:
         self.name = name
         self.data_set = data_set  # by which settings of its own are found
         self._read = read
         self._split = split
         self._limit = limit
+        self._sample = sample
 
     def __iter__(self) -> Iterator[Question]:
-        return islice(self._checked(), self._limit)
+        return islice(self._checked() if self._sample is None else self._drawn(), self._limit)
+
+    def _drawn(self) -> Iterator[Question]:
+        """The questions of a random part of the passages, in their order."""
+        assert self._sample is not None  # the caller has looked
+        asked = Counter(_place_of(question.passage) for question in self._checked())
+        chosen, n = set(), 0
+        for place in sorted(asked):
+            if n >= self._sample:
+                break
+            chosen.add(place)
+            n += asked[place]
+        return (one for one in self._checked() if _place_of(one.passage) in chosen)
 
     def _checked(self) -> Iterator[Question]:
         seen: set[int] = set()  # 64-bit hashes: a tenth of the memory of the ids themselves
@@ -96,26 +112,35 @@ def load(
     *,
     limit: int | None = None,
     columns: Mapping[str, str] | None = None,
+    sample: int | None = None,
 ) -> Questions:
     """The questions of a file, folder, archive or hub data set, as a stream.
 
     ``path`` is looked at to choose the reader; ``"sample"`` is the set that ships with umcqa and
     ``"hub:owner/name"`` a data set of the Hugging Face hub. ``columns`` maps fields (``passage``,
     ``question``, ``choices`` …) to the file's own names where they are not found by themselves.
+    ``sample`` draws random passages, always the same ones, until they have that many questions.
     """
-    if limit is not None and limit < 1:
-        raise InputError(f"a limit of {limit} questions: give at least 1")
+    for kind, number in (("limit", limit), ("sample", sample)):
+        if number is not None and number < 1:
+            raise InputError(f"a {kind} of {number} questions: give at least 1")
     request = Request(canonical_split(split) if split is not None else None, columns or {})
     name = str(path)
     if name.startswith("hub:"):
         read: Callable[[], Iterator[Located]] = partial(
             arrow.read_hub, name.removeprefix("hub:"), request
         )
-        return Questions(read, name, request.split, limit)
+        return Questions(read, name, request.split, limit, sample=sample)
     place = locate_data(name)
     reader = _reader(place)
     data_set = DATA_SETS.get(reader)
-    return Questions(partial(reader, place, request), name, request.split, limit, data_set)
+    read = partial(reader, place, request)
+    return Questions(read, name, request.split, limit, data_set, sample)
+
+
+def _place_of(passage: str) -> bytes:
+    """A passage's place in a random order that depends on nothing but its text."""
+    return hashlib.sha256(passage.encode("utf-8", "surrogatepass")).digest()[:8]
 
 
 def locate_data(name: str) -> Path:

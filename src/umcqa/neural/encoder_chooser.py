@@ -33,7 +33,11 @@ from umcqa.neural.quantised import (
     holds_quantised_weights,
     read_quantised_weights,
 )
-from umcqa.neural.watching import most_watched_sentence, watch_attention
+from umcqa.neural.watching import (
+    attention_of_upper_layers,
+    most_watched_sentence,
+    watch_attention,
+)
 from umcqa.question import Question
 from umcqa.scoring.scores import Range
 
@@ -83,7 +87,8 @@ class EncoderChooser:
                 logits = self._forward(sequences)
             evidence: tuple[tuple[Range, ...], ...] = tuple(() for _ in question.choices)
             if seen and passage:
-                looked = torch.stack(seen).sum(0)[:, 0, first : first + len(passage)].cpu()
+                upper = attention_of_upper_layers(seen)
+                looked = upper[:, 0, first : first + len(passage)].cpu()
                 evidence = tuple(
                     most_watched_sentence(question.passage, passage.places, row) for row in looked
                 )

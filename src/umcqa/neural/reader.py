@@ -19,6 +19,7 @@ from umcqa.errors import InputError
 from umcqa.models import find_model
 from umcqa.neural import load_whole
 from umcqa.neural.attention import attention_for
+from umcqa.neural.cores import share_out
 from umcqa.neural.loop import fastest_precision
 from umcqa.neural.quantised import holds_quantised_weights, load_quantised_weights
 from umcqa.neural.reader_features import (
@@ -137,23 +138,35 @@ class Reader:
 
     def _score(
         self, windows: Sequence[Window]
-    ) -> Iterator[tuple[int, tuple[NDArray[np.float64], NDArray[np.float64]]]]:
-        """Log-probabilities of start and end for every window, shortest windows first."""
+    ) -> list[tuple[int, tuple[NDArray[np.float64], NDArray[np.float64]]]]:
+        """Log-probabilities of start and end for every window, in no particular order."""
         lengths = [window.length for window in windows]
         order = sorted(range(len(windows)), key=lambda index: lengths[index])
         pad_id = self._tokenizer.pad_token_id or 0
+
+        def score(
+            batches: Sequence[Sequence[int]],
+        ) -> list[tuple[int, tuple[NDArray[np.float64], NDArray[np.float64]]]]:
+            found = []
+            # One context for all batches: it keeps the weights in the precision it casts them to.
+            with torch.inference_mode(), self._autocast():
+                for batch in batches:
+                    inputs = collate_windows([windows[i] for i in batch], pad_id, self._device)
+                    output = self._model(**inputs.inputs)
+                    starts = allowed_log_softmax(output.start_logits, inputs.allowed)
+                    ends = allowed_log_softmax(output.end_logits, inputs.allowed)
+                    for row, index in enumerate(batch):
+                        n = lengths[index]
+                        found.append(
+                            (index, (_as_array(starts[row, :n]), _as_array(ends[row, :n])))
+                        )
+            return found
+
         was_training = self._model.training
         self._model.eval()
         try:
-            for batch in batches_in_order(order, lengths, self._settings.batch):
-                inputs = collate_windows([windows[i] for i in batch], pad_id, self._device)
-                with torch.inference_mode(), self._autocast():
-                    output = self._model(**inputs.inputs)
-                starts = allowed_log_softmax(output.start_logits, inputs.allowed)
-                ends = allowed_log_softmax(output.end_logits, inputs.allowed)
-                for row, index in enumerate(batch):
-                    n = lengths[index]
-                    yield index, (_as_array(starts[row, :n]), _as_array(ends[row, :n]))
+            batches = list(batches_in_order(order, lengths, self._settings.batch))
+            return share_out(score, batches, self._device)
         finally:
             self._model.train(was_training)
 

@@ -19,7 +19,11 @@ import torch
 
 from umcqa.errors import InputError
 from umcqa.neural.passages import PassageTokens, fit_passage
-from umcqa.neural.watching import most_watched_sentence, watch_attention
+from umcqa.neural.watching import (
+    attention_of_upper_layers,
+    most_watched_sentence,
+    watch_attention,
+)
 from umcqa.question import Question
 from umcqa.scoring.scores import Range
 
@@ -243,7 +247,7 @@ def watch_choices(model: Any, story: Story) -> Iterator[EvidenceOf]:
         def evidence_of(question: Question, choice: ChoiceTokens) -> tuple[Range, ...]:
             if not story.passage_places:
                 return ()
-            total = torch.stack([one[0] for one in seen]).sum(0)
+            total = attention_of_upper_layers(seen)[0]
             looked = total[[index[row] for row in choice.predicting]].sum(0).cpu()
             places = story.passage_places
             return most_watched_sentence(question.passage, places, looked[: len(places)])

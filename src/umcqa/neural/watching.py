@@ -58,6 +58,16 @@ def watch_attention(model: Any, rows: Sequence[int]) -> Iterator[list[torch.Tens
         model.set_attn_implementation(before)
 
 
+def attention_of_upper_layers(seen: Sequence[torch.Tensor]) -> torch.Tensor:
+    """What was attended to in all, (batch, rows, length).
+
+    Lower layers look at the first tokens whatever is asked: with all layers, the sentence that got
+    most was the one whose removal costs the choice most for 12% of 24 MC500 questions, with the
+    upper half for 58% (6% by chance; benchmarks/parity.py).
+    """
+    return torch.stack(list(seen[len(seen) // 2 :])).sum(0)
+
+
 def most_watched_sentence(
     passage: str, places: Sequence[Range], attention: torch.Tensor
 ) -> tuple[Range, ...]:

@@ -1,0 +1,146 @@
+"""The paper's tables with one command, from rows that are run once and kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from umcqa.config import RunConfig, TrainConfig, override
+from umcqa.data import load
+from umcqa.errors import InputError
+from umcqa.figures import draw_question_types
+from umcqa.files import SCHEMA, write_text
+from umcqa.reproduce.claims import check_claims
+from umcqa.reproduce.document import render
+from umcqa.reproduce.rows import (
+    BENCHMARKS,
+    PROFILES,
+    SEEDS,
+    SPLITS,
+    find_benchmark,
+    row_config,
+    rows_of,
+)
+from umcqa.reproduce.runner import read_result, run_row
+from umcqa.reproduce.tables import accuracy_table, candidate_table, only_in_table, type_table
+from umcqa.summary import summarise
+
+
+def reproduce(
+    benchmark: str,
+    *,
+    profile: str = "default",
+    rows: Sequence[str] = (),
+    seeds: int | None = None,
+    limit: int | None = None,
+    data: str | None = None,
+    spans: str | None = None,
+    model: str | None = None,
+    reader: str | None = None,
+    work: str | Path = "runs/reproduce",
+    results: str | Path = "results",
+) -> dict[str, Any]:
+    """Run the rows that are not done yet, and return the tables of all that are.
+
+    ``benchmark`` is ``mc500`` or ``race``. Runs are kept in ``work``, finished rows in ``results``
+    as ``<benchmark>/<row>-<seed>.json``, the tables beside them in ``summary.json``. ``spans`` are
+    files of a reader's answers with ``{split}`` in their name.
+    """
+    if benchmark not in BENCHMARKS:
+        raise InputError(f"unknown set {benchmark!r}: give {' or '.join(BENCHMARKS)}")
+    if profile not in PROFILES:
+        raise InputError(f"unknown profile {profile!r}: give {' or '.join(PROFILES)}")
+    known = rows_of(benchmark, profile)
+    unknown = [row for row in rows if row not in known]
+    if unknown:
+        raise InputError(f"no row {', '.join(unknown)}: the rows are {', '.join(known)}")
+    path = find_benchmark(benchmark, data)
+    folder = Path(results)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in known:
+        config = _fill(row_config(benchmark, profile, row), path, limit, spans, model, reader)
+        count = _seeds(benchmark, row, seeds) if config.train.enabled else 1
+        for seed in range(count):
+            seeded = replace(config, seed=seed, train=replace(config.train, seed=seed))
+            if row in (rows or known):
+                one = run_row(benchmark, row, seed, seeded, Path(work), folder)
+            else:  # made by an earlier command, whatever its settings were
+                one = read_result(folder / benchmark / f"{row}-{seed}.json")
+            if one:
+                found.setdefault(row, []).append(one)
+    summary = _summarise(benchmark, profile, path, limit, found)
+    summary["claims"] = check_claims(benchmark, summary)
+    target = folder / benchmark
+    write_text(target / "summary.json", json.dumps(summary, indent=1) + "\n")
+    for split, types in summary["types"].items():
+        if types:
+            draw_question_types(types, target / f"types-{split}.svg")
+    return summary
+
+
+def write_document(results: str | Path, out: str | Path) -> None:
+    """The page of results, from the summaries of all data sets that were run."""
+    found = {
+        benchmark: summary
+        for benchmark in BENCHMARKS
+        if (summary := read_result(Path(results) / benchmark / "summary.json"))
+    }
+    write_text(out, render(found))
+
+
+def _seeds(benchmark: str, row: str, given: int | None) -> int:
+    return given if given is not None else SEEDS[benchmark].get(row, 1)
+
+
+def _fill(
+    config: RunConfig,
+    path: str,
+    limit: int | None,
+    spans: str | None,
+    model: str | None,
+    reader: str | None,
+) -> RunConfig:
+    given = spans if config.score.scorer == "reader" else None
+    return replace(
+        config,
+        data=override(config.data, path=path, limit=limit),
+        score=override(config.score, spans=given, reader=reader),
+        train=override(config.train, model=model),
+    )
+
+
+def _summarise(
+    benchmark: str,
+    profile: str,
+    path: str,
+    limit: int | None,
+    results: dict[str, list[dict[str, Any]]],
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "benchmark": benchmark,
+        "profile": profile,
+        "limit": limit,
+        "rows": accuracy_table(benchmark, results),
+        "candidates": candidate_table(benchmark, results),
+        "only_in": only_in_table(benchmark, results),
+        "types": {split: type_table(load(path, split), results, split) for split in SPLITS},
+        "data": summarise(load(path))["splits"],
+        "runs": [_run_of(one) for found in results.values() for one in found],
+    }
+
+
+def _run_of(one: dict[str, Any]) -> dict[str, Any]:
+    training = one.get("training", {})
+    kept = ("row", "seed", "command", "commit", "machine", "seconds")
+    return {
+        **{name: one[name] for name in kept},
+        "model": one["config"].get("train", {}).get("model", TrainConfig.model)
+        if training
+        else None,
+        "used": training.get("used"),
+        "training_seconds": training.get("seconds"),
+    }

@@ -1,0 +1,185 @@
+"""docs/results.md: every number in it comes from the result files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from umcqa.reproduce.rows import BENCHMARKS, NAMES, SPLITS
+
+_TITLES = {"mc500": "MCTest MC500", "race": "RACE"}
+
+
+def render(summaries: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page, from the summaries of the data sets that were run."""
+    lines = [
+        "# Results",
+        "",
+        "Made by `umcqa reproduce`, which writes this page from the files in `results/`; nothing "
+        "in it is typed by hand. Accuracies are percentages. The paper is Liu & Lee 2021.",
+    ]
+    for benchmark in ("mc500", "race"):
+        if benchmark in summaries:
+            lines += ["", *_section(benchmark, summaries[benchmark])]
+    return "\n".join(lines) + "\n"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A Markdown table; the first column to the left, the others to the right."""
+    marks = ["---", *["---:"] * (len(header) - 1)]
+    return ["| " + " | ".join(row) + " |" for row in (header, marks, *rows)]
+
+
+def accuracy_rows(summary: Mapping[str, Any], columns: Sequence[str]) -> Iterator[list[str]]:
+    """Rows of ours / the paper's, a cell for each column with dev and test."""
+    for row, cells in summary["rows"].items():
+        yield [NAMES[row], *(_cells(cells, column) for column in columns)]
+
+
+def _cells(cells: Mapping[str, Any], column: str) -> str:
+    found = [cells[f"{column} {split}"] for split in SPLITS]
+    ours = " / ".join(_number(cell["ours"]) for cell in found)
+    theirs = [cell["paper"] for cell in found]
+    return ours if None in theirs else f"{ours} ({' / '.join(map(_number, theirs))})"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _section(benchmark: str, summary: Mapping[str, Any]) -> Iterator[str]:
+    whole = benchmark.upper()
+    columns = [whole, *BENCHMARKS[benchmark].columns.values()]
+    yield f"## {_TITLES[benchmark]}"
+    yield ""
+    if summary["limit"]:
+        yield f"**Only the first {summary['limit']} questions of each split: not for reporting.**"
+        yield ""
+    yield f"Profile `{summary['profile']}`. Cells: ours, dev / test, and in brackets the paper's."
+    if benchmark == "mc500":
+        yield "Columns with a star have the paper's own tags (docs/method.md)."
+    yield ""
+    yield from table(["", *columns], list(accuracy_rows(summary, columns)))
+    yield from ["", "Questions, 95% intervals and seeds:", ""]
+    yield from table(
+        ["", "split", "n", "ours", "95% interval", "the paper's", "seeds", "deviation"],
+        [
+            _details(row, split, cells[f"{whole} {split}"])
+            for row, cells in summary["rows"].items()
+            for split in SPLITS
+        ],
+    )
+    yield from _below(summary, whole)
+    yield from ["", "### Candidate sets", ""]
+    yield from table(
+        ["", "split", "mean size (A)", "answer included, % (B)", "B/A"],
+        [_candidates(row, split, one) for row, found in summary["candidates"].items()
+         for split, one in found.items()],
+    )  # fmt: skip
+    if summary["only_in"]:
+        only = summary["only_in"]
+        yield ""
+        yield (
+            f"Questions of the {only['split']} split whose answer is only in the EQA set: "
+            f"{only['eqa']} ({only['paper']['eqa']} in the paper, train); only in the SW set: "
+            f"{only['sw']} ({only['paper']['sw']})."
+        )
+    yield from ["", "### Question types", ""]
+    for split, types in summary["types"].items():
+        if not types:
+            continue
+        yield f"Accuracy by question type, {split}, before and after Hard-EM:"
+        yield ""
+        yield f"![Accuracy by question type](../results/{benchmark}/types-{split}.svg)"
+        yield ""
+        kinds = list(next(iter(types.values())))
+        header = [f"{kind} (n={next(iter(types.values()))[kind]['n']})" for kind in kinds]
+        yield from table(
+            ["", *header],
+            [[name, *(_number(one[kind]["accuracy"]) for kind in kinds)]
+             for name, one in types.items()],
+        )  # fmt: skip
+        yield ""
+    yield from ["### The paper's claims", ""]
+    yield from table(
+        ["claim", "here", "numbers"],
+        [[one["claim"], one["verdict"], one["numbers"]] for one in summary["claims"]],
+    )
+    yield from ["", "### The data", ""]
+    yield from table(
+        ["split", "questions", "passages", "subsets", "words of a passage"],
+        [
+            [
+                split,
+                str(one["n"]),
+                str(one["passages"]),
+                ", ".join(f"{name} {n}" for name, n in one["subsets"].items()),
+                f"{one['mean_words']['passage']:.0f}",
+            ]
+            for split, one in summary["data"].items()
+        ],
+    )
+    yield from ["", "### How the rows were made", ""]
+    yield from table(
+        ["row", "seed", "model", "trained on", "wall time, s", "commit", "command"],
+        [_origin(one) for one in summary["runs"]],
+    )
+    yield ""
+    yield f"Machine: {', '.join(sorted({one['machine'] for one in summary['runs']}))}."
+
+
+def _details(row: str, split: str, cell: Mapping[str, Any]) -> list[str]:
+    low, high = cell.get("ci95") or (None, None)
+    return [
+        NAMES[row],
+        split,
+        str(cell["n"]),
+        _number(cell["ours"]),
+        f"{_number(low)}–{_number(high)}",
+        _number(cell["paper"]),
+        ", ".join(map(_number, cell["seeds"])),
+        _number(cell.get("deviation")),
+    ]
+
+
+def _below(summary: Mapping[str, Any], whole: str) -> Iterator[str]:
+    """Say plainly where ours is below the paper's."""
+    below = [
+        f"{NAMES[row]} {split} ({cell['ours']:.1f} against {cell['paper']:.1f})"
+        for row, cells in summary["rows"].items()
+        for split in SPLITS
+        if (cell := cells[f"{whole} {split}"])["ours"] is not None
+        and cell["paper"] is not None
+        and cell["ours"] < cell["paper"]
+    ]
+    yield ""
+    yield f"Below the paper: {'; '.join(below)}." if below else "No row is below the paper's."
+    if below:
+        yield (
+            "The rows marked *encoder* start from a far smaller one than the paper's BERT-base; the "
+            "others train a language model of 135M parameters, for one pass."
+        )
+
+
+def _candidates(row: str, split: str, one: Mapping[str, Any]) -> list[str]:
+    theirs = one["paper"]
+    return [
+        NAMES[row],
+        split,
+        f"{one['mean_size']:.2f} ({theirs['mean_size']:.2f})",
+        f"{one['inclusion']:.1f} ({theirs['inclusion']:.1f})",
+        f"{one['random_pick']:.1f} ({theirs['random_pick']:.1f})",
+    ]
+
+
+def _origin(one: Mapping[str, Any]) -> list[str]:
+    trained = f"{one['used']} questions" if one["used"] is not None else "–"
+    return [
+        NAMES[one["row"]],
+        str(one["seed"]),
+        one["model"] or "–",
+        trained,
+        f"{one['seconds']:.0f}",
+        (one["commit"] or "–")[:9],
+        f"`{one['command']}`",
+    ]

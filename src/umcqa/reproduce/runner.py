@@ -1,0 +1,205 @@
+"""Running the rows of the table. A row that is done stays done: its result is a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from umcqa.candidates import load_candidates
+from umcqa.config import RunConfig
+from umcqa.data import load
+from umcqa.evaluation import evaluate
+from umcqa.files import (
+    SCHEMA,
+    commit,
+    fingerprint_files,
+    read_manifest,
+    to_json,
+    versions,
+    write_text,
+)
+from umcqa.models import identify_model
+from umcqa.pipeline import CANDIDATES, MODEL, QUESTIONS, SCORES, run
+from umcqa.predictions import Prediction, load_predictions
+from umcqa.question import Question
+from umcqa.reproduce.rows import BENCHMARKS, SPLITS, with_paper_tags
+from umcqa.training import MANIFEST
+
+logger = logging.getLogger(__name__)
+_TABLES = ("data", "score", "select", "train", "predict")
+
+
+def run_row(
+    benchmark: str, row: str, seed: int, config: RunConfig, work: Path, results: Path
+) -> dict[str, Any]:
+    """The row's result: read from its file where that is of the same settings, else made."""
+    path = results / benchmark / f"{row}-{seed}.json"
+    fingerprint = fingerprint_row(config)
+    done = read_result(path)
+    if done.get("fingerprint") == fingerprint:
+        return done
+    logger.info("%s %s, seed %d", benchmark, row, seed)
+    folder = work / benchmark / f"{row}-{seed}"
+    started = time.perf_counter()
+    make = _trained if config.train.enabled else _untrained
+    made = make(benchmark, config, folder, work / benchmark / "scores")
+    result = {
+        "schema": SCHEMA,
+        "benchmark": benchmark,
+        "row": row,
+        "seed": seed,
+        "fingerprint": fingerprint,
+        **made,
+        "wall_seconds": round(time.perf_counter() - started, 1),
+        "command": shlex.join(["umcqa", *sys.argv[1:]]),
+        "commit": commit(),
+        "machine": machine(),
+        "versions": versions(),
+        "config": _without_places(config),
+    }
+    write_text(path, json.dumps(result, indent=1) + "\n")
+    return result
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """A row's result; empty where there is none that can be read."""
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return result if isinstance(result, dict) else {}
+
+
+def fingerprint_row(config: RunConfig) -> str:
+    """Of all that a row's result depends on: settings, data, models and given spans."""
+    models = [config.train.model] if config.train.enabled else []
+    models += [config.score.reader] if config.score.scorer == "reader" else []
+    contents = [
+        _without_places(config),
+        fingerprint_files(Path(config.data.path)),
+        [identify_model(name) for name in models],
+        [_fingerprint_spans(config, split) for split in ("train", *SPLITS)],
+    ]
+    return hashlib.sha256(to_json(contents).encode()).hexdigest()
+
+
+def _fingerprint_spans(config: RunConfig, split: str) -> str | None:
+    spans = _spans(config, split)
+    return fingerprint_files(Path(spans)) if spans and Path(spans).exists() else None
+
+
+def machine() -> str:
+    """What the rows were run on."""
+    return f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}"
+
+
+def _without_places(config: RunConfig) -> dict[str, Any]:
+    """The settings without paths, which differ from machine to machine.
+
+    Those that have their default value are left out, so that a setting which is new and not used
+    leaves the results of yesterday as they are.
+    """
+    contents = _differing(asdict(config), asdict(RunConfig()))
+    contents["data"]["path"] = Path(config.data.path).name
+    if config.score.spans:
+        contents["score"]["spans"] = Path(config.score.spans).name
+    contents.get("train", {}).pop("checkpoint_seconds", None)
+    return contents
+
+
+def _differing(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _differing(value, defaults[name]) if name in _TABLES else value
+        for name, value in values.items()
+        if value != defaults[name]
+    }
+
+
+def _of_split(config: RunConfig, split: str) -> RunConfig:
+    return replace(
+        config,
+        data=replace(config.data, split=split),
+        score=replace(config.score, spans=_spans(config, split)),
+    )
+
+
+def _spans(config: RunConfig, split: str) -> str | None:
+    return config.score.spans.replace("{split}", split) if config.score.spans else None
+
+
+def _untrained(
+    benchmark: str, config: RunConfig, folder: Path, shared_scores: Path
+) -> dict[str, Any]:
+    splits, seconds = {}, 0.0
+    compared = BENCHMARKS[benchmark].only_in_split
+    for split in dict.fromkeys((*SPLITS, compared)):
+        place = folder / split
+        report = run(_of_split(config, split), out=place, shared_scores=shared_scores)
+        seconds += _seconds(report)
+        splits[split] = {
+            **_answers(load(place / QUESTIONS), load_predictions(place / SCORES)),
+            "candidates": report["metrics"]["candidates"][config.score.scorer],
+        }
+        if split == compared:
+            splits[split]["included"] = _included(place)
+    return {"splits": splits, "seconds": round(seconds, 1)}
+
+
+def _included(place: Path) -> list[str]:
+    """The questions whose answer is a candidate."""
+    candidates = load_candidates(place / CANDIDATES)
+    return [
+        question.id
+        for question in load(place / QUESTIONS)
+        if question.answer is not None and candidates[question.id].mask[question.answer]
+    ]
+
+
+def _seconds(report: dict[str, Any]) -> float:
+    return float(sum(stage["seconds"] for stage in report["stages"].values()))
+
+
+def _trained(
+    benchmark: str, config: RunConfig, folder: Path, shared_scores: Path
+) -> dict[str, Any]:
+    config = replace(
+        _of_split(config, "train"), predict=replace(config.predict, splits=list(SPLITS))
+    )
+    report = run(config, out=folder, shared_scores=shared_scores)
+    splits = {
+        split: _answers(
+            load(folder / f"questions-{split}.jsonl"),
+            load_predictions(folder / f"predictions-{split}.jsonl"),
+        )
+        for split in SPLITS
+    }
+    selected = read_manifest(folder / CANDIDATES)
+    model = json.loads((folder / MODEL / MANIFEST).read_text(encoding="utf-8"))
+    return {
+        "splits": splits,
+        "training": {
+            **report["metrics"]["training"],
+            "candidates": {name: selected[name] for name in ("n", "empty", "mean_size")},
+            "recipe": model["recipe"],
+        },
+        "seconds": round(_seconds(report), 1),
+    }
+
+
+def _answers(questions: Iterable[Question], predictions: Iterable[Prediction]) -> dict[str, Any]:
+    """Accuracy, also by subset, and the answers themselves."""
+    found = list(predictions)
+    return {
+        **evaluate(with_paper_tags(questions), found),
+        "answers": {one.id: one.answer for one in found},
+    }
