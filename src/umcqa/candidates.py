@@ -13,15 +13,24 @@ from umcqa.files import read_rows
 from umcqa.question import Question
 from umcqa.selection import Candidates, rank
 
-OBJECTIVES = ("highest-only", "mml", "hard-em", "supervised")
+OBJECTIVES = ("highest-only", "mml", "hard-em", "soft", "supervised")
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A question with the choices that count as right."""
+    """A question with the choices that count as right, and how much each of them does."""
 
     question: Question
     mask: tuple[bool, ...]
+    target: tuple[float, ...]  # sums to one; outside the mask only for ``soft``
+
+
+@dataclass(frozen=True)
+class SoftTargets:
+    """How scores become the targets of the objective ``soft``."""
+
+    sharpness: float = 1.0  # the targets are the softmax of scores times this
+    outside: float = 1.0  # how much choices that are no candidates keep of their share
 
 
 def check_objective(objective: str) -> None:
@@ -60,6 +69,7 @@ def make_lessons(
     candidates: Mapping[str, Candidates] | None,
     objective: str,
     use_labels: bool = False,
+    soft: SoftTargets | None = None,
 ) -> tuple[list[Lesson], int]:
     """What to learn from, and how many questions are left out because they have no candidates.
 
@@ -72,7 +82,8 @@ def make_lessons(
     for question in questions:
         mask = _mask(question, candidates, objective, use_labels)
         if any(mask):
-            lessons.append(Lesson(question, mask))
+            target = _target(question, mask, candidates, objective, soft or SoftTargets())
+            lessons.append(Lesson(question, mask, target))
         else:
             skipped += 1
     return lessons, skipped
@@ -100,6 +111,23 @@ def _mask(
         )
     chosen = [i for i in rank(found.scores) if found.mask[i]]
     return _only(n, chosen[:1] if objective == "highest-only" else chosen)
+
+
+def _target(
+    question: Question,
+    mask: tuple[bool, ...],
+    candidates: Mapping[str, Candidates] | None,
+    objective: str,
+    soft: SoftTargets,
+) -> tuple[float, ...]:
+    if objective != "soft" or candidates is None or sum(mask) == 1:
+        return tuple(one / sum(mask) for one in mask)
+    scores = [soft.sharpness * one for one in candidates[question.id].scores]
+    weights = [
+        math.exp(score - max(scores)) * (1.0 if inside else soft.outside)
+        for score, inside in zip(scores, mask, strict=True)
+    ]
+    return tuple(weight / sum(weights) for weight in weights)
 
 
 def _only(n: int, chosen: Sequence[int]) -> tuple[bool, ...]:

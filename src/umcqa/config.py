@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from umcqa.candidates import SoftTargets
 from umcqa.data import SAMPLE_NAME
 from umcqa.errors import InputError
 from umcqa.scoring.scores import ScorerOptions
@@ -66,6 +67,9 @@ class TrainConfig:
     warmup: float = 0.1  # steps; up to 1, a share of the run
     tau: float = 0.5  # of Hard-EM, likewise
     annealing: str = "release"
+    sharpness: float = SoftTargets.sharpness  # of the objective soft, as is the next
+    outside: float = SoftTargets.outside
+    likelihood: float = 0.0  # weight of the right choices' likelihood (language models)
     long: str = "cut"
     lora_rank: int = 0
     use_labels: bool = False

@@ -106,7 +106,8 @@ def _read_file(path: Path, splits: Sequence[str]) -> Iterator[ExtractiveQuestion
         raise SquadFormatError(f"{path}: expected .json or .jsonl, with or without .gz")
 
 
-def _open_text(path: Path) -> IO[str]:
+def open_text(path: Path) -> IO[str]:
+    """A text file, unpacked on the way if it is gzipped."""
     if path.name.endswith(".gz"):
         return cast("IO[str]", gzip.open(path, "rt", encoding="utf-8"))
     return path.open(encoding="utf-8")
@@ -128,7 +129,7 @@ def _read_hub(path: str, splits: Sequence[str]) -> Iterator[ExtractiveQuestion]:
 
 
 def _read_rows(path: Path, splits: frozenset[str]) -> Iterator[ExtractiveQuestion]:
-    with _open_text(path) as lines:
+    with open_text(path) as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
@@ -156,7 +157,7 @@ def _question_of_row(row: Mapping[str, Any], where: str) -> ExtractiveQuestion:
 
 def _read_official(path: Path) -> Iterator[ExtractiveQuestion]:
     try:
-        with _open_text(path) as file:
+        with open_text(path) as file:
             articles = json.load(file)["data"]
         for article in articles:
             for paragraph in article["paragraphs"]:

@@ -6,13 +6,14 @@ import hashlib
 import json
 import math
 import shutil
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from umcqa.candidates import Lesson, load_candidates, make_lessons
+from umcqa.candidates import Lesson, SoftTargets, load_candidates, make_lessons
 from umcqa.config import TrainConfig
 from umcqa.errors import InputError
 from umcqa.files import SCHEMA, commit, versions
@@ -65,8 +66,13 @@ def train(
     """
     config = config or TrainConfig(**settings)
     folder = Path(out)
+    _check_numbers(config)
     lessons, skipped = make_lessons(
-        questions, _by_id(candidates), config.objective, config.use_labels
+        questions,
+        _by_id(candidates),
+        config.objective,
+        config.use_labels,
+        SoftTargets(config.sharpness, config.outside),
     )
     if not lessons:
         raise InputError("no question has candidates: lower the threshold of umcqa select")
@@ -111,6 +117,13 @@ def train(
     return {**report, "used": len(lessons), "skipped": skipped, "out": str(folder)}
 
 
+def _check_numbers(config: TrainConfig) -> None:
+    for field in ("warmup", "tau", "learning_rate", "sharpness", "outside", "likelihood"):
+        value = getattr(config, field) or 0.0
+        if not math.isfinite(value) or value < 0:
+            raise InputError(f"{field} must be a finite number, and not below 0")
+
+
 def _that_matter(config: TrainConfig) -> dict[str, Any]:
     """The settings that change the weights."""
     without = ("enabled", "checkpoint_seconds")
@@ -132,9 +145,6 @@ def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
         raise InputError(f"unknown annealing {config.annealing!r}: {' or '.join(ANNEALINGS)}")
     if config.precision not in (None, *PRECISIONS):
         raise InputError(f"unknown precision {config.precision!r}: {' or '.join(PRECISIONS)}")
-    for field in ("warmup", "tau", "learning_rate"):
-        if not math.isfinite(getattr(config, field) or 0.0):
-            raise InputError(f"{field} must be a finite number")
     check_long(config.long)
     if config.lora_rank and kind != "lm":
         raise InputError("--lora-rank is for language models: leave it away for an encoder")
@@ -163,6 +173,7 @@ def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
         batch_size=given("batch_size"),
         tau=config.tau,
         annealing=config.annealing,
+        likelihood=config.likelihood,
     )
 
 
@@ -216,6 +227,7 @@ def _digest_of_lessons(lessons: Iterable[Lesson]) -> str:
     for lesson in lessons:
         update_fingerprint(digest, lesson.question)
         digest.update(bytes(lesson.mask))
+        digest.update(struct.pack(f"{len(lesson.target)}d", *lesson.target))
     return digest.hexdigest()
 
 

@@ -37,7 +37,7 @@ class TrainFlags:
         ),
     ] = None
     objective: Annotated[
-        str | None, typer.Option(help="highest-only, mml, hard-em or supervised.")
+        str | None, typer.Option(help="highest-only, mml, hard-em, soft or supervised.")
     ] = None
     preset: Annotated[
         str | None,
@@ -61,6 +61,20 @@ class TrainFlags:
     ] = None
     annealing: Annotated[
         str | None, typer.Option(help="Hard-EM: release (soft to hard) or printed (the paper's).")
+    ] = None
+    sharpness: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="soft: targets are the softmax of scores times this."),
+    ] = None
+    outside: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="soft: what choices that are no candidates keep of theirs."),
+    ] = None
+    likelihood: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, help="How much the likelihood of the right choices counts (language models)."
+        ),
     ] = None
     long: Annotated[
         str | None, typer.Option(help="Passages that do not fit: cut, or windows (best sentences).")

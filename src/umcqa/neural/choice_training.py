@@ -29,6 +29,7 @@ from umcqa.neural.objectives import (
     is_hard_step,
     mml_loss,
     pad_choices,
+    soft_loss,
 )
 from umcqa.neural.processes import current_processes
 from umcqa.training import MANIFEST
@@ -46,6 +47,7 @@ class ChoiceRecipe:
     batch_size: int  # questions of a step, in each process
     tau: float  # of Hard-EM: steps, or up to 1 a share of the run
     annealing: str = "release"
+    likelihood: float = 0.0  # how much the likelihood of the right choices counts beside choosing
 
 
 def train_chooser(
@@ -161,13 +163,24 @@ class _Loss:
         self._chooser, self._recipe, self._watch = chooser, recipe, watch
 
     def __call__(self, module: nn.Module, batch: Sequence[Lesson], info: StepInfo) -> torch.Tensor:
-        logits = self._chooser.logits([lesson.question for lesson in batch])
+        questions = [lesson.question for lesson in batch]
+        recipe = self._recipe
+        if recipe.likelihood:
+            logits, likelihoods = self._chooser.logits_and_likelihoods(questions)
+        else:
+            logits, likelihoods = self._chooser.logits(questions), []
         log_probabilities = choice_log_softmax(logits)
+        targets = pad_choices([torch.tensor(lesson.target) for lesson in batch], 0.0)
+        targets = targets.to(log_probabilities.device)
         candidates = pad_choices([torch.tensor(lesson.mask) for lesson in batch], False)
         candidates = candidates.to(log_probabilities.device)
-        recipe = self._recipe
         hard = recipe.objective == "hard-em" and is_hard_step(info, recipe.tau, recipe.annealing)
-        losses = (hard_em_loss if hard else mml_loss)(log_probabilities, candidates)
+        if recipe.objective == "soft":
+            losses = soft_loss(log_probabilities, targets)
+        else:
+            losses = (hard_em_loss if hard else mml_loss)(log_probabilities, candidates)
+        if likelihoods:
+            losses = losses - recipe.likelihood * (targets * pad_choices(likelihoods, 0.0)).sum(-1)
         self._watch.see(info, batch, log_probabilities.detach())
         return losses.mean()
 

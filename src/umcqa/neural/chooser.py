@@ -49,6 +49,11 @@ class Chooser(Protocol):
     def logits(self, questions: Sequence[Question]) -> list[torch.Tensor]:
         """A score for each choice of each question, with gradients."""
 
+    def logits_and_likelihoods(
+        self, questions: Sequence[Question]
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """The same, and the mean log-probability of each choice's tokens (language models only)."""
+
     def read(self, questions: Sequence[Question]) -> Iterator[Reading]:
         """Scores and evidence, for prediction."""
 

@@ -79,6 +79,12 @@ class EncoderChooser:
         flat = self._forward([pair for q in questions for pair in self._sequences(q)[0]])
         return list(flat.split([len(question.choices) for question in questions]))
 
+    def logits_and_likelihoods(
+        self, questions: Sequence[Question]
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """An encoder does not say how likely a text is."""
+        raise InputError("--likelihood is for language models: leave it away for an encoder")
+
     def read(self, questions: Sequence[Question]) -> Iterator[Reading]:
         """Scores and evidence. A question is read by itself, so nothing depends on the others."""
         for question in questions:

@@ -40,16 +40,15 @@ class ChoosingLanguageModel(nn.Module):
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, story: Story) -> list[torch.Tensor]:
-        """A score for each choice of each question of the story."""
-        return [
-            torch.stack([self._score(*choice) for choice in choices])
-            for choices in read_choices(self.lm, story)
-        ]
-
-    def _score(self, log_probabilities: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
-        score: torch.Tensor = self.factor * log_probabilities.mean() + self.head(state)[0].float()
-        return score
+    def forward(self, story: Story) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """For each question, a score for each choice, and the mean log-probability of each."""
+        found = []
+        for choices in read_choices(self.lm, story):
+            likelihoods = torch.stack([tokens.mean() for tokens, _ in choices])
+            states = torch.stack([state for _, state in choices])
+            scores = self.factor * likelihoods + self.head(states)[:, 0].float()
+            found.append((scores, likelihoods))
+        return found
 
 
 class LanguageModelChooser:
@@ -87,13 +86,20 @@ class LanguageModelChooser:
 
     def logits(self, questions: Sequence[Question]) -> list[torch.Tensor]:
         """A score for each choice of each question."""
-        found: dict[int, torch.Tensor] = {}
+        return self.logits_and_likelihoods(questions)[0]
+
+    def logits_and_likelihoods(
+        self, questions: Sequence[Question]
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """The same, and the mean log-probability of each choice's tokens."""
+        found: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         for group in self.group(questions):
             numbers = iter(group)
             for story in self.builder.build([questions[number] for number in group]):
                 for row in self._choosing(story):
                     found[next(numbers)] = row
-        return [found[number] for number in range(len(questions))]
+        rows = [found[number] for number in range(len(questions))]
+        return [logits for logits, _ in rows], [likelihoods for _, likelihoods in rows]
 
     def read(self, questions: Sequence[Question]) -> Iterator[Reading]:
         """Scores and evidence. A story is read by itself, so nothing depends on the others."""
@@ -102,8 +108,8 @@ class LanguageModelChooser:
             numbers = iter(group)
             for story in self.builder.build([questions[number] for number in group]):
                 with watch_choices(self._choosing.lm, story) as evidence_of:
-                    logits = self._choosing(story)
-                for row, choices in zip(logits, story.choices, strict=True):
+                    made = self._choosing(story)
+                for (row, _), choices in zip(made, story.choices, strict=True):
                     number = next(numbers)
                     evidence = tuple(evidence_of(questions[number], choice) for choice in choices)
                     found[number] = Reading(row.float().cpu(), evidence)

@@ -6,6 +6,8 @@ With P the softmax over a question's choices and T its candidates:
   belief over the candidates as it likes.
 - ``hard-em`` is -log of the largest P in T: the model's own favourite counts as the answer. It
   starts from ``mml``: at step t the hard loss is drawn with probability min(t / τ, 0.8).
+- ``soft`` is the cross-entropy -Σ q log P with targets q over all choices, such as the softmax of
+  an ensemble's scores: the model learns how sure the scores are, too.
 - ``highest-only`` is ``mml`` with only the best-scored candidate in T, and ``supervised`` is
   ``mml`` with only the answer in T.
 
@@ -43,6 +45,12 @@ def mml_loss(log_probabilities: torch.Tensor, candidates: torch.Tensor) -> torch
 def hard_em_loss(log_probabilities: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
     """-log max_T P, per question; both arguments are (questions, choices), T a mask."""
     return -_only(log_probabilities, candidates).amax(dim=-1)
+
+
+def soft_loss(log_probabilities: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """-Σ q log P, per question; both are (questions, choices), and each row of q sums to one."""
+    # A choice that is only padding has log P of -inf and no target: it counts nothing.
+    return -(targets * log_probabilities.masked_fill(targets == 0, 0.0)).sum(dim=-1)
 
 
 def _only(log_probabilities: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,172 @@
+"""Multiple-choice questions made from reader data: questions with an answer but without choices.
+
+The wrong choices are answers to other questions about the same passage, those of the same kind of
+question first: they fit the passage, and often the question's form. Where a reader is given, its
+wrong spans are wrong choices too, which are harder. Nobody's multiple-choice answers are used.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from umcqa.analysis import question_type
+from umcqa.errors import InputError
+from umcqa.question import Question
+from umcqa.squad import (
+    ExtractiveQuestion,
+    QuestionFile,
+    most_agreed_answer,
+    normalise_answer,
+    open_text,
+    read_questions,
+    token_f1,
+)
+
+# Above this share of common words, a wrong choice may be right.
+_TOO_NEAR = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question about a passage with all of its right answers, the best one first."""
+
+    id: str
+    passage: str
+    question: str
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MakingSettings:
+    """How questions are made."""
+
+    choices: int = 4
+    most_of_passage: int = 6  # questions
+    longest_passage: int = 3000  # characters; longer ones are left out
+    reader: str | None = None  # whose wrong spans are half of the wrong choices
+    seed: int = 0
+
+
+def make_questions(
+    files: Sequence[QuestionFile], settings: MakingSettings | None = None
+) -> Iterator[Question]:
+    """Questions with choices and answer, passages in random order."""
+    settings = settings or MakingSettings()
+    if not 2 <= settings.choices <= 26:
+        raise InputError(f"{settings.choices} choices: give 2 to 26")
+    by_passage: dict[str, list[Answered]] = {}
+    for file in files:
+        kept = random.Random(f"files {settings.seed} {file.path.name}")
+        for one in read_answered(file):
+            if len(one.passage) <= settings.longest_passage:
+                # Whole passages are kept or not, or they would lack the answers to other questions.
+                if one.passage not in by_passage and kept.random() >= file.weight:
+                    by_passage[one.passage] = []
+                    continue
+                by_passage.setdefault(one.passage, []).append(one)
+    groups = [group for group in by_passage.values() if group]
+    random.Random(f"passages {settings.seed}").shuffle(groups)
+    for group in groups:
+        yield from _make(group, settings)
+
+
+def read_answered(file: QuestionFile) -> Iterator[Answered]:
+    """Questions of SQuAD's formats, or of rows with ``answers_free``: answers in other words."""
+    if file.path.name.removesuffix(".gz").endswith(".jsonl") and _has_free_answers(file.path):
+        yield from _read_free(file)
+        return
+    for item in read_questions(file.path, file.splits):
+        if item.answer_texts:
+            yield _from_span(item)
+
+
+def _from_span(item: ExtractiveQuestion) -> Answered:
+    best, _ = most_agreed_answer(item)
+    others = (text for text in item.answer_texts if text != best)
+    return Answered(item.id, item.context, item.question, (best, *others))
+
+
+def _has_free_answers(path: Path) -> bool:
+    with open_text(path) as lines:
+        return '"answers_free"' in next(lines, "")
+
+
+def _read_free(file: QuestionFile) -> Iterator[Answered]:
+    with open_text(file.path) as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                row: dict[str, Any] = json.loads(line)
+                if file.splits and row.get("split") not in file.splits:
+                    continue
+                answers = tuple(map(str, row["answers_free"]))
+                yield Answered(str(row["id"]), row["context"], row["question"], answers)
+            except (KeyError, TypeError, AttributeError, ValueError) as error:
+                raise InputError(f"not a question ({error})", f"{file.path}:{number}") from None
+
+
+def _make(group: Sequence[Answered], settings: MakingSettings) -> Iterator[Question]:
+    """The questions of one passage."""
+    draw = random.Random(f"choices {settings.seed} {group[0].id}")
+    asked = draw.sample(list(group), min(len(group), settings.most_of_passage))
+    spans = _wrong_spans(asked, settings.reader) if settings.reader else [[] for _ in asked]
+    for one, hard in zip(asked, spans, strict=True):
+        wanted = settings.choices - 1
+        wrong: list[str] = []
+        _add(wrong, hard, one, (wanted + 1) // 2)
+        _add(wrong, _answers_of_others(one, group, draw), one, wanted)
+        _add(wrong, hard, one, wanted)
+        if not wrong:
+            continue
+        choices = [tidy(one.answers[0]), *wrong]
+        order = draw.sample(range(len(choices)), len(choices))
+        yield Question(
+            id=one.id,
+            passage=one.passage,
+            question=one.question.strip(),
+            choices=tuple(choices[place] for place in order),
+            answer=order.index(0),
+        )
+
+
+def _add(wrong: list[str], found: Iterable[str], one: Answered, most: int) -> None:
+    """Add what is neither an answer nor near to one or to another choice, up to so many."""
+    for text in found:
+        if len(wrong) >= most:
+            return
+        text = tidy(text)
+        if normalise_answer(text) and not any(
+            _near(text, other) for other in (*one.answers, *wrong)
+        ):
+            wrong.append(text)
+
+
+def _near(a: str, b: str) -> bool:
+    first, second = normalise_answer(a), normalise_answer(b)
+    return first in second or second in first or token_f1(a, b) > _TOO_NEAR
+
+
+def _answers_of_others(one: Answered, group: Sequence[Answered], draw: random.Random) -> list[str]:
+    """Answers to the other questions, those of the same kind first, otherwise at random."""
+    kind = question_type(one.question)
+    others = [other for other in group if other.id != one.id]
+    draw.shuffle(others)
+    others.sort(key=lambda other: question_type(other.question) != kind)
+    return [other.answers[0] for other in others]
+
+
+def _wrong_spans(asked: Sequence[Answered], reader: str) -> list[list[str]]:
+    """A reader's spans for each question, likeliest first; right ones are sorted out later."""
+    from umcqa.neural.reader import load_reader
+
+    found = load_reader(reader).read([(one.question, one.passage) for one in asked])
+    return [[span.text for span in spans] for spans in found]
+
+
+def tidy(text: str) -> str:
+    """A span without stray blanks and marks at its ends."""
+    return " ".join(text.split()).strip(" .,;:") or text.strip()
