@@ -87,8 +87,8 @@ def read_files(scores: list[str], data: list[str], splits: list[str]) -> list[Fi
     return files
 
 
-def shared_errors(items: Sequence[Item]) -> dict[tuple[str, str], float]:
-    """The correlation c of what two families get wrong, for each pair."""
+def shared_errors(items: Sequence[Item]) -> tuple[dict[tuple[str, str], float], list[float]]:
+    """The correlation c of what two families get wrong, for each pair; and each family's a."""
     sums: dict[tuple[str, str], float] = {}
     names = list(items[0].members)
     for item in items:
@@ -102,11 +102,12 @@ def shared_errors(items: Sequence[Item]) -> dict[tuple[str, str], float]:
     def r(a: str, b: str) -> float:
         return sums[a, b] / float(np.sqrt(sums[a, a] * sums[b, b]))
 
-    return {
+    shared = {
         (a, b): (r(a, b) - r(a, "") * r(b, ""))
         / float(np.sqrt((1 - r(a, "") ** 2) * (1 - r(b, "") ** 2)))
         for a, b in combinations(names, 2)
     }
+    return shared, [r(name, "") for name in names]
 
 
 def constants(files: Sequence[File], left_out: str | None = None) -> dict[str, float]:
@@ -115,7 +116,7 @@ def constants(files: Sequence[File], left_out: str | None = None) -> dict[str, f
     for file in files:
         if file.data != left_out:
             by_data.setdefault(file.data, []).extend(file.measured)
-    found = [shared_errors(items) for items in by_data.values() if items]
+    found = [shared_errors(items)[0] for items in by_data.values() if items]
     pairs = list(found[0])
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     mean = [max(0.01, float(np.mean([one[pair] for one in found]))) for pair in pairs]
@@ -153,9 +154,39 @@ def parts(file: File) -> Iterator[tuple[str, list[Item]]]:
             yield f"{name}, {subset}", [item for item in items if subset in item.subsets]
 
 
+def cells(result: Mapping[str, Any]) -> str:
+    """Interval and error as cells of a table, marked where the truth is outside."""
+    outside = "" if result["low"] <= result["truth"] <= result["high"] else " (outside)"
+    return f"{result['low']:.0f}–{result['high']:.0f} | {result['error']:+.1f}{outside} |"
+
+
 def head(*columns: str) -> None:
     """Print a table's head."""
     print(f"\n| {' | '.join(columns)} |\n|---|{'---:|' * (len(columns) - 1)}")
+
+
+def show_shared(files: Sequence[File]) -> None:
+    """Print what the constants come from: c of each pair, and how far it differs."""
+    print("What families' errors share (c), with its mean by the ensemble's weights, and a:")
+    names = list(files[0].items[0].members)
+    pairs = list(combinations(names, 2))
+    head("measured on", *(f"{a}, {b}" for a, b in pairs), "mean", *names, "deviation of log a")
+    weights = np.array([DEFAULT_WEIGHTS[a] * DEFAULT_WEIGHTS[b] for a, b in pairs])
+    by_subset = []
+    for file in files:
+        subsets = sorted({one for item in file.measured for one in item.subsets})
+        for subset in [None, *subsets] if file.measured else []:
+            items = [item for item in file.measured if subset is None or subset in item.subsets]
+            shared, strengths = shared_errors(items)
+            row = [*shared.values(), float(np.average(list(shared.values()), weights=weights))]
+            if subset is not None:
+                by_subset.append(row)
+            row += [*strengths, float(np.std(np.log(strengths), ddof=1))]
+            print(f"| {file.name}, {subset or 'all'} |", *(f"{value:.3f} |" for value in row))
+    if len(by_subset) > 1:
+        spreads = np.std([row[: len(pairs) + 1] for row in by_subset], axis=0, ddof=1)
+        of_a_pair = float(np.sqrt((spreads[:-1] ** 2).mean()))
+        print(f"\nDeviation of c between subsets: a pair {of_a_pair:.3f}, mean {spreads[-1]:.3f}")
 
 
 def main() -> None:
@@ -169,11 +200,7 @@ def main() -> None:
     several = len({file.data for file in files if file.measured}) > 1
     left_out = {file.data: constants(files, file.data) if several else SHARED for file in files}
 
-    print("What families' errors share (c):")
-    head("measured on", *(f"{a}, {b}" for a, b in combinations(names, 2)))
-    for file in files:
-        if file.measured:
-            print(f"| {file.name} |", *(f"{c:.3f} |" for c in shared_errors(file.measured).values()))
+    show_shared(files)
     for label, shared in [("these files", constants(files)), ("the module", SHARED)]:
         print(f"\nConstants of {label}:", {k: round(v, 2) for k, v in shared.items()})
     for data, shared in left_out.items():
@@ -193,14 +220,13 @@ def main() -> None:
             )
 
     print("\nFewer families, and one family as a model judged by the others ('new' constants):")
-    head("families", *(f"{file.name}: {what}" for file in files for what in ("estimate", "error")))
-    chosen = [list(some) for size in (2, 3) for some in combinations(names, size)]
-    for some in chosen:
+    head("families", *(f"{file.name}: {what}" for file in files for what in ("95%", "error")))
+    for some in [list(some) for size in (2, 3) for some in combinations(names, size)]:
         results = [judge(file.items, some, left_out[file.data]) for file in files]
-        print(f"| {', '.join(some)} |", *(f"{r['accuracy']:.1f} | {r['error']:+.1f} |" for r in results))
+        print(f"| {', '.join(some)} |", *map(cells, results))
     for name in names:
         results = [judge_alone(file.items, name, left_out[file.data]) for file in files]
-        print(f"| {name}, by others |", *(f"{r['accuracy']:.1f} | {r['error']:+.1f} |" for r in results))
+        print(f"| {name}, by the others |", *map(cells, results))
 
     print("\nSmall files: 200 draws of n questions ('new' constants):")
     head("drawn from", "n", "mean error", "mean |error|", "interval holds the truth", "width")

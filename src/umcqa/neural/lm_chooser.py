@@ -55,7 +55,8 @@ class LanguageModelChooser:
     """A causal model with its tokenizer."""
 
     kind = "lm"
-    batch_tokens = 512  # that is, every story by itself: there is nothing to gain by more
+    # That is, every story by itself: four of MC500 side by side took 15 s a step instead of 9.
+    batch_tokens = 512
 
     def __init__(self, lm: Any, tokenizer: Any, settings: ChooserSettings) -> None:
         self._choosing = ChoosingLanguageModel(lm)

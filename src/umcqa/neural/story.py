@@ -51,6 +51,10 @@ class Story:
     choices: list[list[ChoiceTokens]]
     passage_places: list[tuple[int, int]]  # characters of the passage's tokens; (0, 0) for others
 
+    def predicting_rows(self) -> list[int]:
+        """All tokens that predict a choice's token."""
+        return sorted({row for of in self.choices for one in of for row in one.predicting})
+
 
 class StoryBuilder:
     """Builds stories with a model's tokenizer."""
@@ -202,31 +206,30 @@ def _masks(model: Any, story: Story) -> Any:
 
 def read_choices(model: Any, story: Story) -> list[list[tuple[torch.Tensor, torch.Tensor]]]:
     """For each choice of each question, its tokens' log-probabilities and its last hidden state."""
-    flat = [choice for choices in story.choices for choice in choices]
     device = model.device
-    # The last token of a choice predicts nothing that counts, but its state has read the choice.
-    rows = torch.tensor([row for choice in flat for row in (*choice.predicting, choice.last)])
+    rows = story.predicting_rows()
+    index = {row: number for number, row in enumerate(rows)}
     output = model(
         input_ids=torch.from_numpy(story.ids)[None].to(device),
         position_ids=torch.from_numpy(story.positions)[None].to(device),
         attention_mask=_masks(model, story),
         use_cache=False,
-        logits_to_keep=rows.to(device),  # the others are not needed, and cost as much as all layers
+        # Other logits are not needed, and would cost as much as all layers.
+        logits_to_keep=torch.tensor(rows, device=device),
         output_hidden_states=True,
     )
     log_probabilities = torch.log_softmax(output.logits[0].float(), dim=-1)
     states = output.hidden_states[-1][0]
-    found, start = [], 0
-    for choices in story.choices:
-        of_question = []
-        for choice in choices:
-            end = start + len(choice.targets)
-            targets = torch.tensor(choice.targets, device=device)[:, None]
-            taken = log_probabilities[start:end].gather(1, targets)[:, 0]
-            of_question.append((taken, states[choice.last]))
-            start = end + 1
-        found.append(of_question)
-    return found
+    return [
+        [
+            (
+                log_probabilities[[index[row] for row in choice.predicting], choice.targets],
+                states[choice.last],
+            )
+            for choice in choices
+        ]
+        for choices in story.choices
+    ]
 
 
 def choice_log_probabilities(model: Any, story: Story) -> list[list[torch.Tensor]]:
@@ -240,7 +243,7 @@ EvidenceOf: TypeAlias = Callable[[Question, ChoiceTokens], tuple[Range, ...]]
 @contextmanager
 def watch_choices(model: Any, story: Story) -> Iterator[EvidenceOf]:
     """While the story is read, keep what its choices attend to; then give their evidence."""
-    rows = sorted({row for choices in story.choices for c in choices for row in c.predicting})
+    rows = story.predicting_rows()
     index = {row: number for number, row in enumerate(rows)}
     with watch_attention(model, rows) as seen:
 
