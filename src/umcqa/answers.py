@@ -34,22 +34,27 @@ def answer(questions: Iterable[Question], **options: Any) -> Iterator[dict[str, 
     """
     options.setdefault("scorer", "ensemble")
     for one in score(questions, **options):
-        # The scores of a single scorer have a scale of their own, so they are standardised.
-        summed = options["scorer"] == "ensemble"
-        scaled = SHARPNESS * (np.asarray(one.scores) if summed else standardise(one.scores))
-        probabilities = np.exp(scaled - scaled.max())
-        probabilities /= probabilities.sum()
+        probabilities = to_probabilities(one.scores, options["scorer"])
         best = rank(one.scores)[0]
-        confidence = float(probabilities[best])
+        confidence = probabilities[best]
         yield {
             "id": one.id,
             "answer": best,
             "letter": LETTERS[best],
             "confidence": confidence,
             "doubtful": confidence < DOUBTFUL_BELOW,
-            "scores": probabilities.tolist(),
+            "scores": list(probabilities),
             "evidence": [[list(place) for place in places] for places in one.evidence],
         }
+
+
+def to_probabilities(scores: Sequence[float], scorer: str) -> tuple[float, ...]:
+    """A scorer's scores as how likely it finds each choice."""
+    # The scores of a single scorer have a scale of their own, so they are standardised.
+    summed = scorer == "ensemble"
+    scaled = SHARPNESS * (np.asarray(scores) if summed else standardise(scores))
+    powers = np.exp(scaled - scaled.max())
+    return tuple((powers / powers.sum()).tolist())
 
 
 def check_answers_file(path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from umcqa.cli import data, knowledge, learning, making, reproduction, scoring
+from umcqa.cli import data, knowledge, learning, making, report, reproduction, scoring
 from umcqa.errors import InputError
 
 DEBUG_VARIABLE = "UMCQA_DEBUG"
@@ -33,7 +33,7 @@ app = typer.Typer(
     "and why; score the choices, select candidates to learn from, evaluate and analyse.\n\n"
     "Start with `umcqa answer FILE` on your questions, or with `umcqa run` on the sample.",
 )
-for module in (knowledge, data, scoring, learning, making, reproduction):
+for module in (knowledge, data, scoring, learning, report, making, reproduction):
     for name, command in module.COMMANDS.items():
         app.command(name)(command)
 

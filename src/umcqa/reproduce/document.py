@@ -156,7 +156,7 @@ def _below(summary: Mapping[str, Any], whole: str) -> Iterator[str]:
     yield f"Below the paper: {'; '.join(below)}." if below else "No row is below the paper's."
     if below:
         yield (
-            "The rows marked *encoder* start from a far smaller one than the paper's BERT-base; the "
+            "Rows marked *encoder* start from a far smaller one than the paper's BERT-base; the "
             "others train a language model of 135M parameters, for one pass."
         )
 
