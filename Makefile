@@ -10,6 +10,7 @@ SOURCES := pyproject.toml constraints.txt src/umcqa/scoring/_gestalt.c
 
 run: .venv/.run
 	@$(BIN)/umcqa run --data sample --scorer ensemble --out runs/sample
+	@$(BIN)/umcqa report runs/sample
 
 test: .venv/.test
 	$(BIN)/ruff check .
@@ -21,6 +22,9 @@ benchmark: .venv/.test
 	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/knowledge.py
 	$(BIN)/python benchmarks/parity.py
+	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/prediction.py
+	$(BIN)/python benchmarks/accuracy.py
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv

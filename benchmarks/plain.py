@@ -27,9 +27,10 @@ def matrix_peak(dtype: torch.dtype, size: int = 2048, seconds: float = 2.0) -> f
 
 
 class PlainEncoder:
-    """Eager attention, default dropout, every sequence padded to 320, fp32."""
+    """Eager attention, default dropout, every sequence padded to one length, fp32."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, length: int = LENGTH) -> None:
+        self.length = length
         folder = find_model(name)
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         torch.manual_seed(0)
@@ -44,11 +45,11 @@ class PlainEncoder:
             [passage for passage, _ in pairs],
             [statement for _, statement in pairs],
             truncation="only_first",
-            max_length=LENGTH,
+            max_length=self.length,
             padding="max_length",
             return_tensors="pt",
         )
-        shape = (len(questions), -1, LENGTH)
+        shape = (len(questions), -1, self.length)
         logits: torch.Tensor = self.model(**{k: v.view(shape) for k, v in encoded.items()}).logits
         return logits
 

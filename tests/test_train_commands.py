@@ -183,6 +183,15 @@ def test_run_answers_other_splits(
         assert result["metrics"][f"model {split}"]["n"] == 2
         rows = read(tmp_path / "run" / f"predictions-{split}.jsonl")
         assert [row["id"] for row in rows] == ids
+    # The scorer counts for nothing beside so many votes, and the trained model is not made again.
+    model = ("--model", str(encoder), *TINY, "--predict-split", "dev", "--model-votes", "1e6")
+    together = command.json(*run, *model)
+    assert together["stages"]["train"]["reused"]
+    assert not together["stages"]["score dev"]["reused"]
+    assert together["metrics"]["together dev"] == together["metrics"]["model dev"]
+    answers = read(tmp_path / "run" / "answers-dev.jsonl")
+    assert [row["id"] for row in answers] == ["q4", "q5"]
+    assert all(stage["reused"] for stage in command.json(*run, *model)["stages"].values())
 
 
 @pytest.mark.parametrize(
@@ -373,3 +382,29 @@ def test_a_run_that_diverges_ends_with_one_line(
     assert "Take a lower learning rate" in command.error
     assert command.error.count("\n") == 1
     assert not (tmp_path / "model" / "umcqa.json").exists()
+
+
+def test_a_sweep_of_tau_trains_a_model_each(
+    command: Command, encoder: Path, data: Path, candidates: Path, tmp_path: Path
+) -> None:
+    report = command.json(
+        *("train", "--data", str(data), "--candidates", str(candidates)),
+        *("--model", str(encoder), "--tau-sweep", "0", "1", "--out", str(tmp_path / "m"), *TINY),
+    )
+    assert list(report["sweep"]) == ["tau-0", "tau-1"]
+    for name, one in report["sweep"].items():
+        assert one["out"] == str(tmp_path / "m" / name)
+        assert (tmp_path / "m" / name / "umcqa.json").exists()
+
+
+def test_a_model_answers_together_with_a_scorer(
+    command: Command, trained: Path, data: Path
+) -> None:
+    asked = ("answer", str(data), "--scorer", "window")
+    alone = command.json(*asked)["answers"]
+    with_model = ("--model", str(trained), "--model-votes")
+    assert command.json(*asked, *with_model, "0")["answers"] == alone
+    by_model = [row["answer"] for row in command.json(*asked, *with_model, "1e6")["answers"]]
+    predictions = data.parent / "p.jsonl"
+    command.run("predict", "--model", str(trained), "--data", str(data), "--out", str(predictions))
+    assert by_model == [row["answer"] for row in read(predictions)]

@@ -6,17 +6,20 @@ import csv
 import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import tee
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+import numpy.typing as npt
 
 from umcqa.errors import InputError
 from umcqa.files import write_rows, write_text
+from umcqa.predictions import Prediction, predict_from
 from umcqa.question import LETTERS, Question
 from umcqa.scoring import score
 from umcqa.scoring.ensemble import standardise
-from umcqa.selection import rank
 
 # Makes the ensemble's scores into probabilities. Chosen on MC500 train and dev so that the mean
 # confidence (71.8%) is the accuracy (72.2%) there.
@@ -25,36 +28,70 @@ SHARPNESS = 0.55
 DOUBTFUL_BELOW = 0.5
 
 
-def answer(questions: Iterable[Question], **options: Any) -> Iterator[dict[str, Any]]:
+def answer(
+    questions: Iterable[Question],
+    *,
+    model: str | Path | None = None,
+    model_votes: float | None = None,
+    **options: Any,
+) -> Iterator[dict[str, Any]]:
     """Answer questions with the built-in models, as a stream of plain records.
 
-    ``options`` are those of `umcqa.score`. A record has ``id``, ``answer`` (index), ``letter``,
-    ``confidence`` (0 to 1), ``doubtful``, ``scores`` (probabilities, one a choice) and
-    ``evidence`` (ranges of the passage for each choice).
+    With a trained ``model``, it and the scorers answer together, the model with ``model_votes``
+    beside one vote for each family. ``options`` are those of `umcqa.score`. A record has ``id``,
+    ``answer`` (index), ``letter``, ``confidence`` (0 to 1), ``doubtful``, ``scores``
+    (probabilities, one a choice) and ``evidence`` (ranges of the passage for each choice).
     """
     options.setdefault("scorer", "ensemble")
-    for one in score(questions, **options):
-        probabilities = to_probabilities(one.scores, options["scorer"])
-        best = rank(one.scores)[0]
-        confidence = probabilities[best]
+    for one in _predictions(questions, model, model_votes, options):
+        assert one.probabilities is not None  # all of these have them
+        assert one.evidence is not None
+        best = one.answer
+        confidence = one.probabilities[best]
         yield {
             "id": one.id,
             "answer": best,
             "letter": LETTERS[best],
             "confidence": confidence,
             "doubtful": confidence < DOUBTFUL_BELOW,
-            "scores": list(probabilities),
+            "scores": list(one.probabilities),
             "evidence": [[list(place) for place in places] for places in one.evidence],
         }
 
 
+def _predictions(
+    questions: Iterable[Question],
+    model: str | Path | None,
+    model_votes: float | None,
+    options: dict[str, Any],
+) -> Iterator[Prediction]:
+    """What the scorer says, alone or together with a model."""
+    if model is None:
+        for one in score(questions, **options):
+            best = predict_from(one.id, one.scores)
+            probabilities = to_probabilities(one.scores, options["scorer"])
+            yield replace(best, probabilities=probabilities, evidence=one.evidence)
+        return
+    from umcqa.mixing import MODEL_VOTES, mix
+    from umcqa.training import predict
+
+    votes = MODEL_VOTES if model_votes is None else model_votes
+    first, second = tee(questions)
+    yield from mix(score(first, **options), predict(second, model), options["scorer"], votes)
+
+
 def to_probabilities(scores: Sequence[float], scorer: str) -> tuple[float, ...]:
     """A scorer's scores as how likely it finds each choice."""
-    # The scores of a single scorer have a scale of their own, so they are standardised.
-    summed = scorer == "ensemble"
-    scaled = SHARPNESS * (np.asarray(scores) if summed else standardise(scores))
+    scaled = SHARPNESS * scale(scores, scorer)
     powers = np.exp(scaled - scaled.max())
     return tuple((powers / powers.sum()).tolist())
+
+
+def scale(scores: Sequence[float], scorer: str) -> npt.NDArray[np.float64]:
+    """Scores on the ensemble's scale, that of sums of standardised scores."""
+    if scorer == "ensemble":
+        return np.asarray(scores, dtype=np.float64)
+    return standardise(scores)  # a single scorer has a scale of its own
 
 
 def check_answers_file(path: Path) -> None:

@@ -85,6 +85,7 @@ class PredictConfig:
     path: str | None = None
     splits: list[str] = field(default_factory=list)
     sample: int | None = None  # of each split: so many questions, of random passages
+    model_votes: float | None = None  # answer together with the scorer; it counts as much as this
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from umcqa.question import LETTERS, Question
 from umcqa.scoring.scores import Scores
 from umcqa.selection import rank
 
+_ANSWERERS = {"model": "the trained model", "together": "model and scorer together"}
+
 
 def console() -> Console:
     """Standard output; texts from data are never taken as markup."""
@@ -132,9 +134,10 @@ def show_run(name: str, result: dict[str, Any], example: tuple[Question, Scores]
     if "training" in metrics:
         show_training(metrics["training"])
     for key, found in metrics.items():
-        if key.partition(" ")[0] == "model":
-            asked = key.partition(" ")[2] or "the same questions, which it saw without answers"
-            out.print(_accuracy_table(f"Accuracy of the trained model on {asked}", found))
+        who, _, split = key.partition(" ")
+        if who in _ANSWERERS:
+            asked = split or "the same questions, which it saw without answers"
+            out.print(_accuracy_table(f"Accuracy of {_ANSWERERS[who]} on {asked}", found))
     _show_example(out, *example)
 
 
@@ -230,15 +233,23 @@ def show_models(models: dict[str, Any]) -> None:
 
 def show_reproduction(summary: dict[str, Any]) -> None:
     """Our accuracies beside the paper's, and what became of its claims."""
-    from umcqa.reproduce.document import accuracy_rows
-    from umcqa.reproduce.rows import BENCHMARKS
+    from umcqa.reproduce.rows import BENCHMARKS, NAMES, SPLITS
 
     name = summary["benchmark"]
     columns = [name.upper(), *BENCHMARKS[name].columns.values()]
-    table = _table(f"{name.upper()}: ours dev / test (the paper's)", "", *columns)
-    for row in accuracy_rows(summary, columns):
-        table.add_row(*row)
+    shown = [column.removeprefix(f"{name.upper()}-") for column in columns]
+    table = _table(f"{name.upper()}: ours (the paper's)", "", "", *shown)
+    for row, cells in summary["rows"].items():
+        for split in SPLITS:
+            found = [cells[f"{column} {split}"] for column in columns]
+            label = NAMES[row] if split == SPLITS[0] else ""
+            table.add_row(label, split, *map(_beside_the_papers, found))
     out = console()
     out.print(table)
     for claim in summary["claims"]:
-        out.print(f"{claim['verdict']:>8}: {claim['claim']}: {claim['numbers']}")
+        out.print(f"{claim['verdict']}: {claim['claim']}: {claim['numbers']}")
+
+
+def _beside_the_papers(cell: dict[str, Any]) -> str:
+    ours = "–" if cell["ours"] is None else f"{cell['ours']:.1f}"
+    return ours if cell["paper"] is None else f"{ours} ({cell['paper']:.1f})"

@@ -33,10 +33,12 @@ from umcqa.files import (
     to_json,
     versions,
     write_manifest,
+    write_rows,
     write_text,
 )
+from umcqa.mixing import mix
 from umcqa.models import identify_model
-from umcqa.predictions import load_predictions, load_scores
+from umcqa.predictions import load_predictions, load_scores, prediction_to_row
 from umcqa.question import Question
 from umcqa.selection import check_selection
 from umcqa.stages import (
@@ -146,17 +148,47 @@ class _Run:
                 )["sha256"]
             )
             made.append(found["sha256"])
+            if self.config.predict.model_votes is not None:
+                made.append(self._answer_together(split, found, made[-2]))
         return made
+
+    def _answer_together(self, split: str | None, found: dict[str, Any], predicted: str) -> str:
+        """Model and scorer together; other questions than those learned from are scored first."""
+        scores, config = self._named("scores", split), self.config.score
+        if split:
+            self._stage(
+                f"score {split}",
+                scores.name,
+                [found["fingerprint"], score_key(config)],
+                lambda path, key: self._score_file(self._questions(split), path, key),
+            )
+
+        def make(path: Path, key: str) -> dict[str, Any]:
+            votes = self.config.predict.model_votes
+            assert votes is not None  # or there is no such stage
+            predictions = load_predictions(self._predictions(split))
+            together = mix(load_scores(scores), predictions, config.scorer, votes)
+            n, sha256 = write_rows(path, map(prediction_to_row, together))
+            written = {"key": key, "n": n, "sha256": sha256}
+            write_manifest(path, "answer", **written)
+            return written
+
+        inputs = [fingerprint_files(scores), predicted, self.config.predict.model_votes]
+        name = f"answer {split}" if split else "answer"
+        return str(self._stage(name, self._named("answers", split).name, inputs, make)["sha256"])
 
     def _splits(self) -> list[str | None]:
         """What the model answers; None is the questions that it learned from."""
         return [*self.config.predict.splits] or [None]
 
+    def _named(self, what: str, split: str | None) -> Path:
+        return self.folder / (f"{what}-{split}.jsonl" if split else f"{what}.jsonl")
+
     def _questions(self, split: str | None) -> Path:
-        return self.folder / (f"questions-{split}.jsonl" if split else QUESTIONS)
+        return self._named("questions", split)
 
     def _predictions(self, split: str | None) -> Path:
-        return self.folder / (f"predictions-{split}.jsonl" if split else PREDICTIONS)
+        return self._named("predictions", split)
 
     def _stage(self, name: str, output: str, inputs: Any, make: Make) -> dict[str, Any]:
         """Make a stage's output, or find that it is there; return what its manifest says."""
@@ -192,7 +224,10 @@ class _Run:
         return lambda path, key: {"key": key, **load_to_file(data, path, key=key)}
 
     def _score(self, path: Path, key: str) -> dict[str, Any]:
-        questions = load(self.folder / QUESTIONS)
+        return self._score_file(self.folder / QUESTIONS, path, key)
+
+    def _score_file(self, asked: Path, path: Path, key: str) -> dict[str, Any]:
+        questions = load(asked)
         if self.shared_scores is None:
             return score_to_file(questions, self.config.score, path, self.workers, key=key)
         shared = self.shared_scores / f"{key[:16]}.jsonl"
@@ -249,6 +284,9 @@ class _Run:
                 if _has_answers(asked):
                     found = evaluate(asked, load_predictions(self._predictions(split)))
                     metrics[f"model {split}" if split else "model"] = found
+                if _has_answers(asked) and self.config.predict.model_votes is not None:
+                    together = evaluate(asked, load_predictions(self._named("answers", split)))
+                    metrics[f"together {split}" if split else "together"] = together
         write_text(path, json.dumps(metrics, indent=2) + "\n")
         made = {"key": key, "sha256": fingerprint_files(path), "metrics": metrics}
         write_manifest(path, "evaluate", **made)

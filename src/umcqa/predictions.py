@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,9 @@ def _prediction(row: dict[str, Any]) -> Prediction:
         raise ValueError("this is a question, whose answer is no prediction")
     numbers = row.get("probabilities", row.get("scores"))
     if numbers is not None:
-        return predict_from(_id(row), _numbers(numbers))
+        found = predict_from(_id(row), _numbers(numbers))
+        given = "probabilities" in row
+        return replace(found, probabilities=_numbers(numbers)) if given else found
     answer = row["answer"]
     if not isinstance(answer, int) or isinstance(answer, bool) or answer < 0:
         raise ValueError("the answer is not a choice's index")

@@ -17,6 +17,7 @@ DEBUG_VARIABLE = "UMCQA_DEBUG"
 REPEATED_OPTIONS = {
     "analyse": ("--scorer", "--threshold", "--max-candidates"),
     "run": ("--predict-split",),
+    "train": ("--tau-sweep",),
     "reproduce": ("--rows",),
     "make-questions": ("--data",),
     "train-reader": ("--data", "--held-out"),

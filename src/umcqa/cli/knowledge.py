@@ -36,6 +36,14 @@ def answer_command(
         Path | None, typer.Option(help="Write the answers here (.csv or .jsonl).")
     ] = None,
     scorer: Annotated[str, typer.Option(help=SCORER_HELP)] = "ensemble",
+    model: Annotated[
+        str | None,
+        typer.Option(help="A model that umcqa train wrote: it and the scorer answer together."),
+    ] = None,
+    model_votes: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="How much it counts; a family of the ensemble counts one."),
+    ] = None,
     split: Split = None,
     limit: Limit = None,
     columns: Columns = None,
@@ -63,7 +71,8 @@ def answer_command(
         questions = list(load(config.path, config.split, limit=limit, columns=config.columns))
     else:
         questions = [type_question(sys.stdin)]
-    answers = list(track(answer(questions, **settings, workers=workers), "answering"))
+    found = answer(questions, model=model, model_votes=model_votes, **settings, workers=workers)
+    answers = list(track(found, "answering"))
     if out is not None:
         write_answers(out, questions, answers)
     if json:

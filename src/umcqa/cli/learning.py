@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -106,6 +106,10 @@ def train_command(
     limit: Limit = None,
     columns: Columns = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    tau_sweep: Annotated[
+        list[float] | None,
+        typer.Option(min=0.0, help="Train a model for each tau, in folders tau-T of --out."),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -133,19 +137,19 @@ def train_command(
     config = override(
         TrainConfig(seed=seed, checkpoint_seconds=checkpoint_seconds), **flags.given()
     )
-    report = train(
-        open_data(data_config(data, split, limit, columns)),
-        candidates,
-        out=out,
-        config=config,
-        restart=not resume,
-    )
+    questions = open_data(data_config(data, split, limit, columns))
+    runs = {out / f"tau-{tau:g}": replace(config, tau=tau) for tau in tau_sweep or []}
+    reports = {
+        folder.name: train(questions, candidates, out=folder, config=one, restart=not resume)
+        for folder, one in (runs or {out: config}).items()
+    }
     if int(os.environ.get("RANK", "0")):  # of several processes, the first speaks
         return
     if json:
-        print_json(report)
+        print_json({"sweep": reports} if runs else reports[out.name])
     else:
-        show_training(report)
+        for report in reports.values():
+            show_training(report)
     warn_limit(limit)
 
 

@@ -220,6 +220,12 @@ def run_command(
         list[str] | None,
         typer.Option(help="Splits that the model answers; by default the questions it saw."),
     ] = None,
+    model_votes: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, help="Also answer with model and scorer together; a family of it counts one."
+        ),
+    ] = None,
     json: Json = False,
     *,
     flags: ScorerFlags,
@@ -244,7 +250,7 @@ def run_command(
         score=override(base.score, scorer=scorer, **flags.given()),
         select=override(base.select, threshold=threshold, max_candidates=max_candidates),
         train=override(base.train, enabled=train, seed=seed, **training.given()),
-        predict=override(base.predict, splits=predict_split or None),
+        predict=override(base.predict, splits=predict_split or None, model_votes=model_votes),
         seed=seed,
     )
     result = run(settings, out=out, workers=workers)
