@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import umcqa
 from conftest import Command
 from umcqa.errors import InputError
+from umcqa.files import write_questions
 from umcqa.made_questions import (
     Answered,
     MakingSettings,
@@ -25,6 +27,7 @@ from umcqa.made_questions import (
 from umcqa.question import Question
 from umcqa.squad import QuestionFile, normalise_answer, token_f1
 
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs the neural extra")
 PARK = "Anna met Ben and Carl in the park on Monday. They ate plums, and a bird sang for Dora."
 ASKED = {
     "Who met Ben?": "Anna",
@@ -164,7 +167,8 @@ def test_limits(tmp_path: Path) -> None:
     path = write_passages(tmp_path / "r.jsonl", 3)
     assert len(make(path)) == 3 * 6
     assert len(make(path, most_of_passage=2)) == 3 * 2
-    assert make(path, longest_passage=len(PARK)) == []  # each has two characters more
+    with pytest.raises(InputError, match="no questions"):
+        make(path, longest_passage=len(PARK))  # each has two characters more
     for choices in (1, 27):
         with pytest.raises(InputError, match=f"{choices} choices: give 2 to 26"):
             make(path, choices=choices)
@@ -175,23 +179,17 @@ def test_the_other_answers_are_of_questions_that_are_not_asked_too(tmp_path: Pat
     assert len(question.choices) == 4
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a passage that is left out comes back with its second question"
-)
-def test_a_weight_takes_a_share_of_the_passages(tmp_path: Path) -> None:
+def test_a_weight_takes_a_share_of_the_passages_and_takes_them_whole(tmp_path: Path) -> None:
     path = write_passages(tmp_path / "r.jsonl", 60)
     made = list(make_questions([QuestionFile(path, 0.5)], MakingSettings(most_of_passage=7)))
+    assert len(made) == 7 * len(passages_of(made))
     assert 15 <= len(passages_of(made)) <= 45
 
 
-def test_passages_of_a_share_are_whole(tmp_path: Path) -> None:
+def test_a_weight_of_one_takes_all(tmp_path: Path) -> None:
     path = write_passages(tmp_path / "r.jsonl", 20)
-    settings = MakingSettings(most_of_passage=7)
-    made = list(make_questions([QuestionFile(path, 1e-9)], settings))
-    whole = list(make_questions([QuestionFile(path, 1.0)], settings))
-    assert len(whole) == 7 * len(passages_of(whole)) == 140
-    if made:
-        pytest.xfail("a passage that is left out comes back without its first question")
+    made = list(make_questions([QuestionFile(path, 1.0)], MakingSettings(most_of_passage=7)))
+    assert len(made) == 7 * len(passages_of(made)) == 140
 
 
 def test_only_the_named_splits(command: Command, tmp_path: Path) -> None:
@@ -249,17 +247,19 @@ def test_official_squad(command: Command, tmp_path: Path) -> None:
     assert all(right_choice(q) == ASKED[q.question] for q in made)
     # Rows with the same questions give the same
     rows = make(write(tmp_path / "r.jsonl", make_rows()))
-    assert [(q.id, q.choices, q.answer) for q in made] == [(q.id, q.choices, q.answer) for q in rows]
+    assert [(q.id, q.choices, q.answer) for q in made] == [
+        (q.id, q.choices, q.answer) for q in rows
+    ]
 
 
 def test_of_several_answers_the_most_agreed_is_the_choice(tmp_path: Path) -> None:
     rows = make_rows()[3:]
-    texts = ["park", "in the park", "the park"]
+    texts = ["Monday", "park", "in the park", "the park"]
     starts = [PARK.index(text) for text in texts]
-    rows[0]["answers"] = {"text": ["Monday", *texts], "answer_start": [PARK.index("Monday"), *starts]}
+    rows[0]["answers"] = {"text": texts, "answer_start": starts}
     first, *_ = read_answered(QuestionFile(write(tmp_path / "r.jsonl", rows)))
     assert first.answers[0] == "park"
-    assert set(first.answers) == {"Monday", *texts}
+    assert set(first.answers) == set(texts)
 
 
 BAD_ROWS = {
@@ -285,8 +285,66 @@ def test_a_bad_row_is_named_and_nothing_is_written(
         file.write(BAD_ROWS[bad] + "\n")
     command.run("make-questions", "--data", str(path), "--out", str(out), code=2)
     assert command.error.count("\n") == 1
-    assert f"{path}:3" in command.error or "question x" in command.error
+    assert f"{path}:3" in command.error
     assert not out.exists()
+
+
+def as_free(row: dict[str, Any], **changes: Any) -> bytes:
+    kept = {key: row[key] for key in ("id", "context", "question")}
+    return json.dumps(kept | {"answers_free": row["answers"]["text"]} | changes).encode()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"answers_free": []}, id="no answer"),
+        pytest.param({"answers_free": "in the park"}, id="a text, not a list of texts"),
+        pytest.param({"context": 5}, id="a number as the passage"),
+        pytest.param({"question": 5}, id="a number as the question"),
+        pytest.param({"question": " "}, id="an empty question"),
+    ],
+)
+def test_a_bad_field_of_a_free_row_is_named(
+    command: Command, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    rows = make_rows()
+    path, out = tmp_path / "r.jsonl", tmp_path / "out.jsonl"
+    path.write_bytes(b"\n".join([*map(as_free, rows[:3]), as_free(rows[3], **changes)]))
+    command.run("make-questions", "--data", str(path), "--out", str(out), code=2)
+    assert f"{path}:4" in command.error
+    assert not out.exists()
+
+
+def test_blank_lines_are_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(b"\n\n".join(map(as_free, make_rows())) + b"\n\n")
+    assert len(list(read_answered(QuestionFile(path)))) == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        pytest.param("r.jsonl.gz", b"not gzipped", id="gzip"),
+        pytest.param("r.jsonl", as_free(make_rows()[0]) + b"\n\xff\xfe\n", id="encoding"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    command: Command, tmp_path: Path, name: str, content: bytes
+) -> None:
+    path, out = tmp_path / name, tmp_path / "out.jsonl"
+    path.write_bytes(content)
+    command.run("make-questions", "--data", str(path), "--out", str(out), code=2)
+    assert str(path) in command.error
+    assert not out.exists()
+
+
+def test_files_that_use_the_same_ids_give_a_file_that_loads(tmp_path: Path) -> None:
+    files = [
+        QuestionFile(write(tmp_path / "a.jsonl", make_rows())),
+        QuestionFile(write(tmp_path / "b.jsonl", make_rows(f"{PARK} And more."))),
+    ]
+    write_questions(tmp_path / "out.jsonl", make_questions(files))
+    assert len(list(umcqa.load(tmp_path / "out.jsonl"))) == 12
 
 
 def test_an_input_is_not_overwritten(command: Command, tmp_path: Path) -> None:
@@ -300,6 +358,7 @@ def test_an_input_is_not_overwritten(command: Command, tmp_path: Path) -> None:
 # With a reader
 
 
+@needs_torch
 def test_wrong_spans_of_a_reader(command: Command, encoder: Path, tmp_path: Path) -> None:
     from transformers import AutoTokenizer, BertForQuestionAnswering
 

@@ -82,7 +82,9 @@ def make_lessons(
     for question in questions:
         mask = _mask(question, candidates, objective, use_labels)
         if any(mask):
-            target = _target(question, mask, candidates, objective, soft or SoftTargets())
+            by_label = objective == "supervised" or (use_labels and question.answer is not None)
+            scored = None if by_label or objective != "soft" else candidates
+            target = _target(question, mask, scored, soft or SoftTargets())
             lessons.append(Lesson(question, mask, target))
         else:
             skipped += 1
@@ -117,15 +119,17 @@ def _target(
     question: Question,
     mask: tuple[bool, ...],
     candidates: Mapping[str, Candidates] | None,
-    objective: str,
     soft: SoftTargets,
 ) -> tuple[float, ...]:
-    if objective != "soft" or candidates is None or sum(mask) == 1:
+    """The same for each choice of the mask or, where there are ``candidates``, by their scores."""
+    if candidates is None:
         return tuple(one / sum(mask) for one in mask)
     scores = [soft.sharpness * one for one in candidates[question.id].scores]
+    shares = [1.0 if inside else soft.outside for inside in mask]
+    highest = max(score for score, share in zip(scores, shares, strict=True) if share)
     weights = [
-        math.exp(score - max(scores)) * (1.0 if inside else soft.outside)
-        for score, inside in zip(scores, mask, strict=True)
+        share * math.exp(score - highest) if share else 0.0
+        for score, share in zip(scores, shares, strict=True)
     ]
     return tuple(weight / sum(weights) for weight in weights)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import random
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,26 +61,44 @@ def make_questions(
     if not 2 <= settings.choices <= 26:
         raise InputError(f"{settings.choices} choices: give 2 to 26")
     by_passage: dict[str, list[Answered]] = {}
+    left_out: set[str] = set()
+    ids: set[str] = set()
     for file in files:
-        kept = random.Random(f"files {settings.seed} {file.path.name}")
+        draw = random.Random(f"files {settings.seed} {file.path.name}")
         for one in read_answered(file):
-            if len(one.passage) <= settings.longest_passage:
-                # Whole passages are kept or not, or they would lack the answers to other questions.
-                if one.passage not in by_passage and kept.random() >= file.weight:
+            # Whole passages are kept or not, or they would lack the answers to other questions.
+            if one.passage not in by_passage and one.passage not in left_out:
+                kept = draw.random() < file.weight and len(one.passage) <= settings.longest_passage
+                if kept:
                     by_passage[one.passage] = []
-                    continue
-                by_passage.setdefault(one.passage, []).append(one)
-    groups = [group for group in by_passage.values() if group]
+                else:
+                    left_out.add(one.passage)
+            if one.passage in by_passage:
+                if one.id in ids:  # of another file
+                    one = replace(one, id=f"{_stem(file.path)}-{one.id}")
+                ids.add(one.id)
+                by_passage[one.passage].append(one)
+    if not by_passage:
+        raise InputError("no questions to make others from: check files, weights and splits")
+    groups = list(by_passage.values())
     random.Random(f"passages {settings.seed}").shuffle(groups)
     for group in groups:
         yield from _make(group, settings)
 
 
+def _stem(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
 def read_answered(file: QuestionFile) -> Iterator[Answered]:
     """Questions of SQuAD's formats, or of rows with ``answers_free``: answers in other words."""
-    if file.path.name.removesuffix(".gz").endswith(".jsonl") and _has_free_answers(file.path):
-        yield from _read_free(file)
-        return
+    if file.path.name.removesuffix(".gz").endswith(".jsonl"):
+        try:
+            if _has_free_answers(file.path):
+                yield from _read_free(file)
+                return
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+            raise InputError(f"cannot be read ({error}): get it again", str(file.path)) from None
     for item in read_questions(file.path, file.splits):
         if item.answer_texts:
             yield _from_span(item)
@@ -99,14 +118,22 @@ def _has_free_answers(path: Path) -> bool:
 def _read_free(file: QuestionFile) -> Iterator[Answered]:
     with open_text(file.path) as lines:
         for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
             try:
                 row: dict[str, Any] = json.loads(line)
                 if file.splits and row.get("split") not in file.splits:
                     continue
-                answers = tuple(map(str, row["answers_free"]))
-                yield Answered(str(row["id"]), row["context"], row["question"], answers)
+                answers = row["answers_free"]
+                if not isinstance(answers, list) or not answers:
+                    raise ValueError("answers_free is no list of texts")
+                texts = [row["context"], row["question"], *answers]
+                if not all(isinstance(text, str) and text.strip() for text in texts):
+                    raise ValueError("a text is missing")
+                one = Answered(str(row["id"]), row["context"], row["question"], tuple(answers))
             except (KeyError, TypeError, AttributeError, ValueError) as error:
                 raise InputError(f"not a question ({error})", f"{file.path}:{number}") from None
+            yield one
 
 
 def _make(group: Sequence[Answered], settings: MakingSettings) -> Iterator[Question]:

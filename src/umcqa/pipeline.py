@@ -232,7 +232,8 @@ class _Run:
             return score_to_file(questions, self.config.score, path, self.workers, key=key)
         shared = self.shared_scores / f"{key[:16]}.jsonl"
         made = read_manifest(shared)
-        if made.get("key") != key or fingerprint_files(shared) != made.get("sha256"):
+        whole = shared.exists() and fingerprint_files(shared) == made.get("sha256")
+        if made.get("key") != key or not whole:
             made = score_to_file(questions, self.config.score, shared, self.workers, key=key)
         copy_with_manifest(shared, path)
         return made

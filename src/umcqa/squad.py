@@ -144,6 +144,9 @@ def _read_rows(path: Path, splits: frozenset[str]) -> Iterator[ExtractiveQuestio
 
 def _question_of_row(row: Mapping[str, Any], where: str) -> ExtractiveQuestion:
     try:
+        texts = row["context"], row["question"]
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("context or question is no text")
         return ExtractiveQuestion(
             id=str(row["id"]),
             context=row["context"],

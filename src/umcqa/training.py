@@ -86,7 +86,7 @@ def train(
     if folder.exists() and folder.samefile(find_model(config.model)):
         raise InputError("is the model to start from: choose another folder", str(folder))
     fingerprint = {
-        "weights": _digest_of_model(find_model(config.model)),
+        "weights": digest_of_model(find_model(config.model)),
         "lessons": _digest_of_lessons(lessons),
     }
     asked = {**fingerprint, **_that_matter(config)}
@@ -231,7 +231,8 @@ def _digest_of_lessons(lessons: Iterable[Lesson]) -> str:
     return digest.hexdigest()
 
 
-def _digest_of_model(path: Path) -> str:
+def digest_of_model(path: Path) -> str:
+    """SHA-256 of the names and contents of a model's files."""
     from umcqa.neural.checkpoints import sha256_of_file
 
     files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())

@@ -23,9 +23,16 @@ from umcqa.reproduce.rows import (
     find_benchmark,
     row_config,
     rows_of,
+    with_paper_tags,
 )
 from umcqa.reproduce.runner import read_result, run_row
-from umcqa.reproduce.tables import accuracy_table, candidate_table, only_in_table, type_table
+from umcqa.reproduce.tables import (
+    accuracy_table,
+    candidate_table,
+    common_table,
+    only_in_table,
+    type_table,
+)
 from umcqa.summary import summarise
 
 
@@ -66,14 +73,15 @@ def reproduce(
         for seed in range(count):
             seeded = replace(config, seed=seed, train=replace(config.train, seed=seed))
             if row in (rows or known):
-                one = run_row(benchmark, row, seed, seeded, Path(work), folder)
-            else:  # made by an earlier command, whatever its settings were
-                one = read_result(folder / benchmark / f"{row}-{seed}.json")
-            if one:
+                where = _place(folder, limit)
+                one = run_row(benchmark, row, seed, seeded, profile, Path(work), where)
+            else:  # made by an earlier command, with other settings perhaps
+                one = read_result(_place(folder, limit) / benchmark / f"{row}-{seed}.json")
+            if one and (one["limit"], one["profile"]) == (limit, profile):
                 found.setdefault(row, []).append(one)
     summary = _summarise(benchmark, profile, path, limit, found)
     summary["claims"] = check_claims(benchmark, summary)
-    target = folder / benchmark
+    target = _place(folder, limit) / benchmark
     write_text(target / "summary.json", json.dumps(summary, indent=1) + "\n")
     for split, types in summary["types"].items():
         if types:
@@ -89,6 +97,11 @@ def write_document(results: str | Path, out: str | Path) -> None:
         if (summary := read_result(Path(results) / benchmark / "summary.json"))
     }
     write_text(out, render(found))
+
+
+def _place(results: Path, limit: int | None) -> Path:
+    """Numbers of a part of the questions never stand among those for reporting."""
+    return results if limit is None else results / f"limit-{limit}"
 
 
 def _seeds(benchmark: str, row: str, given: int | None) -> int:
@@ -127,6 +140,7 @@ def _summarise(
         "rows": accuracy_table(benchmark, results),
         "candidates": candidate_table(benchmark, results),
         "only_in": only_in_table(benchmark, results),
+        "common": common_table(with_paper_tags(load(path, "test")), results, "test"),
         "types": {split: type_table(load(path, split), results, split) for split in SPLITS},
         "data": summarise(load(path))["splits"],
         "runs": [_run_of(one) for found in results.values() for one in found],

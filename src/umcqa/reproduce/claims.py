@@ -9,14 +9,14 @@ SEEN, NOT_SEEN, NOT_RUN = "seen", "not seen", "not run"
 # A claim that an accuracy "does not change" allows for the interval of MC500's test questions.
 _NOISE = 3.8
 
-Table: TypeAlias = Mapping[str, Mapping[str, Any]]
+Table: TypeAlias = Mapping[str, Mapping[str, float]]  # of a row, accuracy by tag
 Verdict: TypeAlias = tuple[str, str]  # what we saw, and the numbers behind it
 
 
 def check_claims(benchmark: str, summary: Mapping[str, Any]) -> list[dict[str, str]]:
     """Each claim with what we saw and why; rows that were not run leave it open."""
-    table: Table = summary["rows"]
-    whole = benchmark.upper()
+    table: Table = summary["common"]
+    whole = ""
     checks: dict[str, Callable[[], Verdict]] = {
         "race": {
             "Training gains 4 to 9 points over the scorer (RACE, test)": lambda: _gains(
@@ -34,7 +34,7 @@ def check_claims(benchmark: str, summary: Mapping[str, Any]) -> list[dict[str, s
                 table, whole
             ),
             "… but gains about 12 points on questions that need several sentences": lambda: _gains(
-                table, "MC500-Multi*", ("eqa",), least=6.0
+                table, "paper-multiple", ("eqa",), least=6.0
             ),
         },
     }[benchmark]
@@ -55,16 +55,13 @@ def _verdict(check: Callable[[], Verdict]) -> dict[str, str]:
     return {"verdict": verdict, "numbers": numbers}
 
 
-def _ours(table: Table, row: str, column: str) -> float:
-    value = table[row][f"{column} test"]["ours"]
-    if value is None:
-        raise KeyError(row)
-    return float(value)
+def _ours(table: Table, row: str, tag: str) -> float:
+    return float(table[row][tag])
 
 
-def _gains(table: Table, column: str, scorers: tuple[str, ...], least: float) -> Verdict:
+def _gains(table: Table, tag: str, scorers: tuple[str, ...], least: float) -> Verdict:
     gains = {
-        scorer: _ours(table, f"{scorer}-hard-em", column) - _ours(table, scorer, column)
+        scorer: _ours(table, f"{scorer}-hard-em", tag) - _ours(table, scorer, tag)
         for scorer in scorers
     }
     seen = all(gain >= least for gain in gains.values())
@@ -72,21 +69,21 @@ def _gains(table: Table, column: str, scorers: tuple[str, ...], least: float) ->
     return (SEEN if seen else NOT_SEEN), numbers
 
 
-def _no_gain(table: Table, column: str) -> Verdict:
+def _no_gain(table: Table, tag: str) -> Verdict:
     rows = ("eqa-highest-only", "eqa-mml", "eqa-hard-em")
-    before = _ours(table, "eqa", column)
-    gains = {row: _ours(table, row, column) - before for row in rows}
+    before = _ours(table, "eqa", tag)
+    gains = {row: _ours(table, row, tag) - before for row in rows}
     seen = all(gain < _NOISE for gain in gains.values())
     numbers = ", ".join(f"{row.removeprefix('eqa-')} {gain:+.1f}" for row, gain in gains.items())
     return (SEEN if seen else NOT_SEEN), numbers
 
 
-def _soft_beats_hard(table: Table, column: str) -> Verdict:
+def _soft_beats_hard(table: Table, tag: str) -> Verdict:
     parts, seen = [], True
     for scorer in ("sw", "eqa"):
-        highest = _ours(table, f"{scorer}-highest-only", column)
+        highest = _ours(table, f"{scorer}-highest-only", tag)
         for row in ("mml", "hard-em"):
-            more = _ours(table, f"{scorer}-{row}", column) - highest
+            more = _ours(table, f"{scorer}-{row}", tag) - highest
             seen = seen and more > 0
             parts.append(f"{scorer.upper()} {row} {more:+.1f}")
     return (SEEN if seen else NOT_SEEN), ", ".join(parts)
@@ -106,10 +103,10 @@ def _types(types: Mapping[str, Mapping[str, Any]]) -> Verdict:
     return (SEEN if seen else NOT_SEEN), numbers
 
 
-def _above_random(table: Table, column: str, candidates: Mapping[str, Any]) -> Verdict:
+def _above_random(table: Table, tag: str, candidates: Mapping[str, Any]) -> Verdict:
     parts, seen = [], True
     for scorer in ("sw", "eqa"):
-        model = _ours(table, f"{scorer}-hard-em", column)
+        model = _ours(table, f"{scorer}-hard-em", tag)
         random_pick = candidates[scorer]["test"]["random_pick"]
         seen = seen and model > random_pick + _NOISE
         parts.append(f"{scorer.upper()} → Hard-EM {model:.1f} against {random_pick:.1f}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from umcqa.config import CONFIG_FOLDER, RunConfig, load_config
+from umcqa.data import locate_data
 from umcqa.errors import InputError
 from umcqa.question import Question
 
@@ -102,6 +103,7 @@ def row_config(benchmark: str, profile: str, row: str) -> RunConfig:
 def find_benchmark(benchmark: str, data: str | None) -> str:
     """The path of the data set's files."""
     if data is not None:
+        locate_data(data)  # which says what is wrong with it
         return data
     folder = os.environ.get(DATA_VARIABLE)
     path = Path(folder or ".") / BENCHMARKS[benchmark].file

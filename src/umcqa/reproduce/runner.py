@@ -17,7 +17,7 @@ from typing import Any
 
 from umcqa.candidates import load_candidates
 from umcqa.config import RunConfig
-from umcqa.data import load
+from umcqa.data import load, locate_data
 from umcqa.evaluation import evaluate
 from umcqa.files import (
     SCHEMA,
@@ -28,19 +28,25 @@ from umcqa.files import (
     versions,
     write_text,
 )
-from umcqa.models import identify_model
+from umcqa.models import find_model
 from umcqa.pipeline import CANDIDATES, MODEL, QUESTIONS, SCORES, run
 from umcqa.predictions import Prediction, load_predictions
 from umcqa.question import Question
 from umcqa.reproduce.rows import BENCHMARKS, SPLITS, with_paper_tags
-from umcqa.training import MANIFEST
+from umcqa.training import MANIFEST, digest_of_model
 
 logger = logging.getLogger(__name__)
 _TABLES = ("data", "score", "select", "train", "predict")
 
 
 def run_row(
-    benchmark: str, row: str, seed: int, config: RunConfig, work: Path, results: Path
+    benchmark: str,
+    row: str,
+    seed: int,
+    config: RunConfig,
+    profile: str,
+    work: Path,
+    results: Path,
 ) -> dict[str, Any]:
     """The row's result: read from its file where that is of the same settings, else made."""
     path = results / benchmark / f"{row}-{seed}.json"
@@ -58,6 +64,8 @@ def run_row(
         "benchmark": benchmark,
         "row": row,
         "seed": seed,
+        "profile": profile,
+        "limit": config.data.limit,
         "fingerprint": fingerprint,
         **made,
         "wall_seconds": round(time.perf_counter() - started, 1),
@@ -77,7 +85,8 @@ def read_result(path: Path) -> dict[str, Any]:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return result if isinstance(result, dict) else {}
+    is_ours = isinstance(result, dict) and result.get("schema") == SCHEMA
+    return result if is_ours else {}
 
 
 def fingerprint_row(config: RunConfig) -> str:
@@ -86,8 +95,8 @@ def fingerprint_row(config: RunConfig) -> str:
     models += [config.score.reader] if config.score.scorer == "reader" else []
     contents = [
         _without_places(config),
-        fingerprint_files(Path(config.data.path)),
-        [identify_model(name) for name in models],
+        fingerprint_files(locate_data(config.data.path)),
+        [digest_of_model(find_model(name)) for name in models],
         [_fingerprint_spans(config, split) for split in ("train", *SPLITS)],
     ]
     return hashlib.sha256(to_json(contents).encode()).hexdigest()
@@ -110,9 +119,11 @@ def _without_places(config: RunConfig) -> dict[str, Any]:
     leaves the results of yesterday as they are.
     """
     contents = _differing(asdict(config), asdict(RunConfig()))
-    contents["data"]["path"] = Path(config.data.path).name
-    if config.score.spans:
-        contents["score"]["spans"] = Path(config.score.spans).name
+    contents.setdefault("data", {})["path"] = Path(config.data.path).name
+    for table, name in (("score", "spans"), ("score", "reader"), ("train", "model")):
+        given = contents.get(table, {}).get(name)
+        if given and (name == "spans" or Path(given).exists()):
+            contents[table][name] = Path(given).name
     contents.get("train", {}).pop("checkpoint_seconds", None)
     return contents
 

@@ -87,6 +87,32 @@ def only_in_table(benchmark: str, results: Results) -> dict[str, Any]:
     }
 
 
+def common_table(
+    questions: Iterable[Question], results: Results, split: str
+) -> dict[str, dict[str, float]]:
+    """Accuracy of each row, whole and by tag, on the questions that all rows have.
+
+    Rows may be of a part of the questions; only on the same ones can they be compared.
+    """
+    right: dict[str, Counter[str]] = {row: Counter() for row in results}
+    asked: Counter[str] = Counter()
+    for question in questions:
+        given = {
+            row: [one["splits"][split]["answers"].get(question.id) for one in found]
+            for row, found in results.items()
+        }
+        if any(None in answers for answers in given.values()):
+            continue
+        for tag in ("", *question.subsets):
+            asked[tag] += 1
+            for row, answers in given.items():
+                share = sum(one == question.answer for one in answers) / len(answers)
+                right[row][tag] += share  # of several seeds, a part
+    return {
+        row: {tag: 100 * right[row][tag] / asked[tag] for tag in sorted(asked)} for row in results
+    }
+
+
 def type_table(questions: Iterable[Question], results: Results, split: str) -> dict[str, Any]:
     """Accuracy by question type before and after Hard-EM, on the questions that all of them have.
 
