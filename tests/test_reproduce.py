@@ -476,7 +476,7 @@ def test_json_and_page(command: Command, place: Place) -> None:
     assert "75.0 / 75.0 (62.5 / 64.1)" in text  # ours, and the paper's
     assert (commit() or "–")[:9] in text
     result = json.loads(place.result("eqa").read_text())
-    assert result["command"].startswith("umcqa reproduce mc500 --data")
+    assert result["command"] == "umcqa reproduce mc500 --rows eqa"
     assert f"`{result['command']}`" in text
     for one in summary["claims"]:
         assert f"| {one['claim']} | not run |" in text

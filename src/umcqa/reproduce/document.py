@@ -120,8 +120,10 @@ def _section(benchmark: str, summary: Mapping[str, Any]) -> Iterator[str]:
         ],
     )
     yield from ["", "### How the rows were made", ""]
+    yield "Time is without stages that were kept from an earlier run, such as shared scores."
+    yield ""
     yield from table(
-        ["row", "seed", "model", "trained on", "wall time, s", "commit", "command"],
+        ["row", "seed", "model", "trained on", "time, s", "commit", "command"],
         [_origin(one) for one in summary["runs"]],
     )
     yield ""

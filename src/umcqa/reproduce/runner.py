@@ -8,7 +8,6 @@ import logging
 import os
 import platform
 import shlex
-import sys
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, replace
@@ -32,7 +31,7 @@ from umcqa.models import find_model
 from umcqa.pipeline import CANDIDATES, MODEL, QUESTIONS, SCORES, run
 from umcqa.predictions import Prediction, load_predictions
 from umcqa.question import Question
-from umcqa.reproduce.rows import BENCHMARKS, SPLITS, with_paper_tags
+from umcqa.reproduce.rows import BENCHMARKS, PROFILES, SPLITS, with_paper_tags
 from umcqa.training import MANIFEST, digest_of_model
 
 logger = logging.getLogger(__name__)
@@ -69,7 +68,7 @@ def run_row(
         "fingerprint": fingerprint,
         **made,
         "wall_seconds": round(time.perf_counter() - started, 1),
-        "command": shlex.join(["umcqa", *sys.argv[1:]]),
+        "command": _command(benchmark, row, seed, profile, config),
         "commit": commit(),
         "machine": machine(),
         "versions": versions(),
@@ -77,6 +76,15 @@ def run_row(
     }
     write_text(path, json.dumps(result, indent=1) + "\n")
     return result
+
+
+def _command(benchmark: str, row: str, seed: int, profile: str, config: RunConfig) -> str:
+    """What makes the row anew, without the places of this machine."""
+    words = ["umcqa", "reproduce", benchmark, "--rows", row]
+    words += ["--seeds", str(seed + 1)] if config.train.enabled else []
+    words += ["--profile", profile] if profile != PROFILES[0] else []
+    words += ["--limit", str(config.data.limit)] if config.data.limit else []
+    return shlex.join(words)
 
 
 def read_result(path: Path) -> dict[str, Any]:
@@ -196,10 +204,11 @@ def _trained(
     }
     selected = read_manifest(folder / CANDIDATES)
     model = json.loads((folder / MODEL / MANIFEST).read_text(encoding="utf-8"))
+    training = {k: v for k, v in report["metrics"]["training"].items() if k != "out"}
     return {
         "splits": splits,
         "training": {
-            **report["metrics"]["training"],
+            **training,
             "candidates": {name: selected[name] for name in ("n", "empty", "mean_size")},
             "recipe": model["recipe"],
         },
