@@ -47,6 +47,7 @@ class MakingSettings:
     """How questions are made."""
 
     choices: int = 4
+    fewest_choices: int = 2  # a question that gets fewer is left out
     most_of_passage: int = 6  # questions
     longest_passage: int = 3000  # characters; longer ones are left out
     reader: str | None = None  # whose wrong spans are half of the wrong choices
@@ -60,6 +61,8 @@ def make_questions(
     settings = settings or MakingSettings()
     if not 2 <= settings.choices <= 26:
         raise InputError(f"{settings.choices} choices: give 2 to 26")
+    if not 2 <= settings.fewest_choices <= settings.choices:
+        raise InputError(f"at least {settings.fewest_choices} choices: give 2 to {settings.choices}")
     by_passage: dict[str, list[Answered]] = {}
     left_out: set[str] = set()
     ids: set[str] = set()
@@ -147,7 +150,7 @@ def _make(group: Sequence[Answered], settings: MakingSettings) -> Iterator[Quest
         _add(wrong, hard, one, (wanted + 1) // 2)
         _add(wrong, _answers_of_others(one, group, draw), one, wanted)
         _add(wrong, hard, one, wanted)
-        if not wrong:
+        if len(wrong) + 1 < settings.fewest_choices:
             continue
         choices = [tidy(one.answers[0]), *wrong]
         order = draw.sample(range(len(choices)), len(choices))

@@ -21,6 +21,9 @@ def make_questions_command(
     ],
     out: Annotated[Path, typer.Option(help="Where to write the questions (.jsonl).")],
     choices: Annotated[int, typer.Option(min=2, max=26, help="Choices of a question.")] = 4,
+    fewest_choices: Annotated[
+        int, typer.Option(min=2, max=26, help="Leave out questions that get fewer choices.")
+    ] = 2,
     most_of_passage: Annotated[
         int, typer.Option(min=1, help="At most so many questions of a passage.")
     ] = 6,
@@ -47,7 +50,11 @@ def make_questions_command(
     files = [parse_question_file(one) for one in data]
     refuse_overwriting(out, *(file.path for file in files))
     settings = MakingSettings(
-        choices=choices, most_of_passage=most_of_passage, reader=reader, seed=seed
+        choices=choices,
+        fewest_choices=fewest_choices,
+        most_of_passage=most_of_passage,
+        reader=reader,
+        seed=seed,
     )
     n, _ = write_questions(out, track(make_questions(files, settings), "making questions"))
     if json:

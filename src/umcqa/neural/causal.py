@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from umcqa.errors import InputError
@@ -65,6 +66,10 @@ def _converted(gguf: Path) -> Path:
                 if hasattr(holder, attribute):
                     delattr(holder, attribute)
         # Half precision is finer than the 4-bit steps that the weights came from.
-        model.half().save_pretrained(folder)
+        model.half()
+        model.config.architectures = [type(model).__name__]
+        # Not model.save_pretrained: of several processes, it writes in the first one only.
+        model.config.save_pretrained(folder)
+        save_model(model, str(folder / "model.safetensors"), metadata={"format": "pt"})
         tokenizer.save_pretrained(folder)
     return target
