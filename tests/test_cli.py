@@ -132,7 +132,8 @@ def test_run_without_an_answer_key(command: Command, tmp_path: Path) -> None:
     text = "Text,Frage,A,B\nHe [b]ran[/b].,Who ran?,he,she\n"
     (tmp_path / "q.csv").write_text(text, encoding="utf-8")
     arguments = ["--columns", "passage=Text,question=Frage", "--out", str(tmp_path / "run")]
-    shown = command.run("run", "--data", str(tmp_path / "q.csv"), "--no-train", *arguments)
+    arguments += ["--scorer", "window", "--no-train"]
+    shown = command.run("run", "--data", str(tmp_path / "q.csv"), *arguments)
     assert "1 questions without an answer key" in shown
     command.run("run", "--data", str(tmp_path / "q.csv"), "--columns", "passage", code=2)
     assert "write name=value pairs" in command.error

@@ -146,7 +146,10 @@ def test_run_goes_the_whole_way_and_only_once(
     command: Command, encoder: Path, data: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    run = ("run", "--data", str(data), "--out", str(out), "--model", str(encoder), *TINY)
+    run = (
+        *("run", "--data", str(data), "--out", str(out)),
+        *("--scorer", "window", "--model", str(encoder), *TINY),
+    )
     first = command.json(*run)
     stages = ["load", "score", "select", "train", "predict", "evaluate"]
     assert list(first["stages"]) == stages
@@ -175,7 +178,10 @@ def test_run_goes_the_whole_way_and_only_once(
 def test_run_answers_other_splits(
     command: Command, encoder: Path, data: Path, tmp_path: Path
 ) -> None:
-    run = ("run", "--data", str(data), "--split", "train", "--out", str(tmp_path / "run"))
+    run = (
+        *("run", "--data", str(data), "--split", "train", "--out", str(tmp_path / "run")),
+        *("--scorer", "window"),
+    )
     result = command.json(*run, "--model", str(encoder), *TINY, "--predict-split", "dev", "test")
     assert result["metrics"]["training"]["used"] == 4
     for split, ids in (("dev", ["q4", "q5"]), ("test", ["q6", "q7"])):

@@ -39,6 +39,7 @@ class ScoreConfig:
     encoder: str = ScorerOptions.encoder
     lm: str = ScorerOptions.lm
     lm_prior: bool = ScorerOptions.lm_prior
+    chooser: str = ScorerOptions.chooser
     weights: dict[str, float] = field(default_factory=dict)
     invert_negated: bool = ScorerOptions.invert_negated
 
@@ -73,6 +74,7 @@ class TrainConfig:
     long: str = "cut"
     lora_rank: int = 0
     use_labels: bool = False
+    rounds: int = 1  # in a run: each after the first learns from scorer and model together
     precision: str | None = None  # not set: what this machine does fastest
     seed: int = 0
     checkpoint_seconds: float = 300.0
@@ -124,6 +126,12 @@ def load_config(name: str | Path) -> RunConfig:
     except ValueError as error:  # TOML syntax or encoding
         raise InputError(f"not valid TOML ({error}): mend it", str(path)) from None
     return parse_config(table, str(path))
+
+
+def default_config(scorer: str | None = None) -> RunConfig:
+    """The recipe that is best here or, for one scorer by itself, the paper's method."""
+    best = load_config("best")
+    return best if scorer in (None, best.score.scorer) else RunConfig()
 
 
 def parse_config(table: Mapping[str, Any], where: str = "config") -> RunConfig:

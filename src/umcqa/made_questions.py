@@ -62,7 +62,9 @@ def make_questions(
     if not 2 <= settings.choices <= 26:
         raise InputError(f"{settings.choices} choices: give 2 to 26")
     if not 2 <= settings.fewest_choices <= settings.choices:
-        raise InputError(f"at least {settings.fewest_choices} choices: give 2 to {settings.choices}")
+        raise InputError(
+            f"at least {settings.fewest_choices} choices: give 2 to {settings.choices}"
+        )
     by_passage: dict[str, list[Answered]] = {}
     left_out: set[str] = set()
     ids: set[str] = set()

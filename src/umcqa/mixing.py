@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from umcqa.answers import scale, to_probabilities
 from umcqa.errors import InputError
@@ -19,7 +20,17 @@ _SMALLEST = 1e-9
 def mix(
     scores: Iterable[Scores], predictions: Iterable[Prediction], scorer: str, votes: float
 ) -> Iterator[Prediction]:
-    """Scores and a model's predictions of the same questions as one prediction each.
+    """Scores and a model's predictions of the same questions as one prediction each."""
+    for one in add_votes(scores, predictions, scorer, votes):
+        best = predict_from(one.id, one.scores)
+        probabilities = to_probabilities(one.scores, "ensemble")
+        yield replace(best, probabilities=probabilities, evidence=one.evidence)
+
+
+def add_votes(
+    scores: Iterable[Scores], predictions: Iterable[Prediction], scorer: str, votes: float
+) -> Iterator[Scores]:
+    """Scores of the scorer and a model together, on the ensemble's scale.
 
     The model's log-probabilities are standardised per question, as the members of the ensemble
     are, and added with that many votes. The evidence is the scorers'.
@@ -36,12 +47,4 @@ def mix(
         assert probabilities is not None  # as many as choices
         model = standardise([math.log(max(p, _SMALLEST)) for p in probabilities])
         total = tuple((scale(one.scores, scorer) + votes * model).tolist())
-        best = predict_from(one.id, total)
-        yield Prediction(
-            one.id,
-            best.answer,
-            best.tied,
-            len(total),
-            to_probabilities(total, "ensemble"),
-            one.evidence,
-        )
+        yield Scores(one.id, total, one.evidence)

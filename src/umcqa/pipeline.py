@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
@@ -17,6 +18,7 @@ from umcqa.analysis import analyse
 from umcqa.config import (
     DataConfig,
     RunConfig,
+    default_config,
     load_config,
     override,
     parse_config,
@@ -36,11 +38,11 @@ from umcqa.files import (
     write_rows,
     write_text,
 )
-from umcqa.mixing import mix
+from umcqa.mixing import MODEL_VOTES, add_votes, mix
 from umcqa.models import identify_model
 from umcqa.predictions import load_predictions, load_scores, prediction_to_row
 from umcqa.question import Question
-from umcqa.selection import check_selection
+from umcqa.selection import check_selection, select
 from umcqa.stages import (
     load_to_file,
     open_data,
@@ -70,7 +72,7 @@ def run(
     """
     folder = Path(out)
     if config is None:
-        config = RunConfig()
+        config = default_config()
     elif isinstance(config, Mapping):
         config = parse_config(config)
     elif not isinstance(config, RunConfig):
@@ -119,15 +121,7 @@ class _Run:
 
     def _learn(self, loaded: dict[str, Any], selected: dict[str, Any]) -> list[Any]:
         """Train and predict; return what the predictions depend on."""
-        config = self.config.train
-        labelled = config.use_labels or config.objective == "supervised"
-        train_key = [
-            loaded["sha256" if labelled else "fingerprint"],
-            selected["sha256"],
-            asdict(config),
-            identify_model(config.model),
-        ]
-        trained = self._stage("train", f"{MODEL}/{MANIFEST}", train_key, self._train)
+        trained = self._train_in_rounds(loaded, selected)
         made = [trained["sha256"]]
         for split in self._splits():
             questions = self._questions(split)
@@ -144,13 +138,47 @@ class _Run:
                     f"predict {split}" if split else "predict",
                     self._predictions(split).name,
                     [found["fingerprint"], trained["sha256"]],
-                    self._predictor(split),
+                    self._predictor(questions, self.folder / MODEL),
                 )["sha256"]
             )
             made.append(found["sha256"])
             if self.config.predict.model_votes is not None:
                 made.append(self._answer_together(split, found, made[-2]))
         return made
+
+    def _train_in_rounds(self, loaded: dict[str, Any], selected: dict[str, Any]) -> dict[str, Any]:
+        """Train; where there are several rounds, each begins anew from the same start."""
+        config, candidates = self.config.train, self.folder / CANDIDATES
+        labelled = config.use_labels or config.objective == "supervised"
+        for number in range(1, config.rounds + 1):
+            is_last = number == config.rounds
+            place, name = ("", "") if is_last else (f"round-{number}/", f" round {number}")
+            train_key = [
+                loaded["sha256" if labelled else "fingerprint"],
+                selected["sha256"],
+                asdict(replace(config, rounds=1)),
+                identify_model(config.model),
+            ]
+            model = self.folder / place / MODEL
+            trained = self._stage(
+                f"train{name}", f"{place}{MODEL}/{MANIFEST}", train_key, self._trainer(candidates)
+            )
+            if not is_last:
+                predictions = f"{place}{PREDICTIONS}"
+                predicted = self._stage(
+                    f"predict{name}",
+                    predictions,
+                    [loaded["fingerprint"], trained["sha256"]],
+                    self._predictor(self.folder / QUESTIONS, model),
+                )
+                selected = self._stage(
+                    f"select{name}",
+                    f"{place}{CANDIDATES}",
+                    [selected["sha256"], predicted["sha256"], self.max_candidates, self._votes],
+                    self._reselector(self.folder / predictions),
+                )
+                candidates = self.folder / place / CANDIDATES
+        return trained
 
     def _answer_together(self, split: str | None, found: dict[str, Any], predicted: str) -> str:
         """Model and scorer together; other questions than those learned from are scored first."""
@@ -164,10 +192,8 @@ class _Run:
             )
 
         def make(path: Path, key: str) -> dict[str, Any]:
-            votes = self.config.predict.model_votes
-            assert votes is not None  # or there is no such stage
             predictions = load_predictions(self._predictions(split))
-            together = mix(load_scores(scores), predictions, config.scorer, votes)
+            together = mix(load_scores(scores), predictions, config.scorer, self._votes)
             n, sha256 = write_rows(path, map(prediction_to_row, together))
             written = {"key": key, "n": n, "sha256": sha256}
             write_manifest(path, "answer", **written)
@@ -241,28 +267,49 @@ class _Run:
     def _select(self, path: Path, key: str) -> dict[str, Any]:
         return select_to_file(self.folder / SCORES, self.config.select, path, key=key)
 
-    def _train(self, path: Path, key: str) -> dict[str, Any]:
-        folder, mark = path.parent, path.parent / "run.key"
-        # A training of other settings is not gone on with, but the same one is.
-        if not mark.exists() or mark.read_text(encoding="utf-8") != key:
-            begin_anew(folder)
-            write_text(mark, key)
-        report = train(
-            load(self.folder / QUESTIONS),
-            self.folder / CANDIDATES,
-            out=folder,
-            config=self.config.train,
-        )
-        made = {"key": key, "sha256": fingerprint_files(path), "report": report}
-        write_manifest(path, "train", **made)
-        return made
-
-    def _predictor(self, split: str | None) -> Make:
+    def _trainer(self, candidates: Path) -> Make:
         def make(path: Path, key: str) -> dict[str, Any]:
-            questions = load(self._questions(split))
-            return predict_to_file(questions, str(self.folder / MODEL), path, key=key)
+            folder, mark = path.parent, path.parent / "run.key"
+            # A training of other settings is not gone on with, but the same one is.
+            if not mark.exists() or mark.read_text(encoding="utf-8") != key:
+                begin_anew(folder)
+                write_text(mark, key)
+            questions = load(self.folder / QUESTIONS)
+            report = train(questions, candidates, out=folder, config=self.config.train)
+            made = {"key": key, "sha256": fingerprint_files(path), "report": report}
+            write_manifest(path, "train", **made)
+            return made
 
         return make
+
+    def _predictor(self, questions: Path, model: Path) -> Make:
+        return lambda path, key: predict_to_file(load(questions), str(model), path, key=key)
+
+    def _reselector(self, predictions: Path) -> Make:
+        """The best of scorer and model together, without a threshold, which is the scorer's own."""
+
+        def make(path: Path, key: str) -> dict[str, Any]:
+            together = add_votes(
+                load_scores(self.folder / SCORES),
+                load_predictions(predictions),
+                self.config.score.scorer,
+                self._votes,
+            )
+            chosen = select(
+                together, threshold=-sys.float_info.max, max_candidates=self.max_candidates
+            )
+            n, sha256 = write_rows(path, map(asdict, chosen))
+            made = {"key": key, "n": n, "sha256": sha256}
+            write_manifest(path, "select", **made)
+            return made
+
+        return make
+
+    @property
+    def _votes(self) -> float:
+        """How much the model counts beside the scorer."""
+        votes = self.config.predict.model_votes
+        return MODEL_VOTES if votes is None else votes
 
     def _evaluate(self, path: Path, key: str) -> dict[str, Any]:
         """Metrics: what candidates there are and, where an answer key is given, how good."""

@@ -118,6 +118,8 @@ def train(
 
 
 def _check_numbers(config: TrainConfig) -> None:
+    if config.rounds < 1:
+        raise InputError(f"{config.rounds} rounds: give at least 1")
     for field in ("warmup", "tau", "learning_rate", "sharpness", "outside", "likelihood"):
         value = getattr(config, field) or 0.0
         if not math.isfinite(value) or value < 0:
@@ -126,7 +128,7 @@ def _check_numbers(config: TrainConfig) -> None:
 
 def _that_matter(config: TrainConfig) -> dict[str, Any]:
     """The settings that change the weights."""
-    without = ("enabled", "checkpoint_seconds")
+    without = ("enabled", "checkpoint_seconds", "rounds")
     return {key: value for key, value in asdict(config).items() if key not in without}
 
 
@@ -188,8 +190,8 @@ def predict(
         raise InputError(f"batches of {batch} questions: give at least 1")
     from umcqa.neural.choice_prediction import read_questions
 
-    for question, probabilities, evidence in read_questions(questions, str(model), batch):
-        yield _prediction(question.id, probabilities, evidence)
+    for question, log_probabilities, evidence in read_questions(questions, str(model), batch):
+        yield _prediction(question.id, tuple(map(math.exp, log_probabilities)), evidence)
 
 
 def _prediction(

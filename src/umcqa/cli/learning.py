@@ -182,14 +182,27 @@ def predict_command(
 
 
 def export_command(
-    model: Annotated[str, typer.Option(help="A trained encoder.")],
-    out: Annotated[Path, typer.Option(help="The folder for model.onnx, config and tokenizer.")],
+    model: Annotated[str, typer.Option(help="A trained encoder, or language model.")],
+    out: Annotated[Path, typer.Option(help="The folder for the exported model.")],
+    adapter_rank: Annotated[
+        int | None,
+        typer.Option(min=1, help="Make an adapter of that rank, a small file (language models)."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Write a trained encoder as ONNX, checked against the original."""
-    from umcqa.neural.onnx_export import export_encoder
+    """Write a trained encoder as ONNX, or a language model as an adapter over its start.
 
-    result = export_encoder(model, out)
+    Both are compared with the original.
+    """
+    result: dict[str, Any]
+    if adapter_rank is not None:
+        from umcqa.neural.adapter_export import export_adapter
+
+        result = export_adapter(model, out, adapter_rank)
+    else:
+        from umcqa.neural.onnx_export import export_encoder
+
+        result = export_encoder(model, out)
     if json:
         print_json(result)
     else:

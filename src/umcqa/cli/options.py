@@ -34,8 +34,8 @@ Columns = Annotated[
     typer.Option(help="Your names of the fields: passage=Text,question=Q,choices=X|Y|Z,answer=Key"),
 ]
 SCORER_HELP = (
-    "How to score: window, window-distance, window-release, reader, reader-mass, embedding, lm or "
-    "ensemble."
+    "How to score: window, window-distance, window-release, reader, reader-mass, embedding, lm, "
+    "chooser or ensemble."
 )
 Workers = Annotated[
     int, typer.Option(min=1, help="Processes that share the work (scorers without a model).")
@@ -69,6 +69,10 @@ class ScorerFlags:
     lm: Annotated[
         str | None,
         typer.Option(help="Language model: smollm2, gemma, folder, GGUF file or hub id."),
+    ] = None
+    chooser: Annotated[
+        str | None,
+        typer.Option(help="Multiple-choice model: chooser, or one that umcqa train wrote."),
     ] = None
     lm_prior: Annotated[
         bool | None,

@@ -199,7 +199,11 @@ def _write_analysis(result: dict[str, Any], tables: Iterable[str], out: Path) ->
 @with_flags(ScorerFlags)
 def run_command(
     config: Annotated[
-        str | None, typer.Option(help="A TOML file, or a shipped config such as mc500-window.")
+        str | None,
+        typer.Option(
+            help="A TOML file, or a shipped config such as mc500-window. By default best; with "
+            "another scorer than its own the paper's method, Hard-EM."
+        ),
     ] = None,
     data: Annotated[
         str | None, typer.Option(help="As for score; the sample set if not given.")
@@ -215,6 +219,12 @@ def run_command(
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     train: Annotated[
         bool | None, typer.Option("--train/--no-train", help="Whether to train a model.")
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Train so many times, later ones on what scorer and model say together."
+        ),
     ] = None,
     predict_split: Annotated[
         list[str] | None,
@@ -235,21 +245,21 @@ def run_command(
 
     Load, score, select, train, predict and evaluate; unchanged stages are not run again.
     """
-    from umcqa.config import RunConfig, load_config, override
+    from umcqa.config import default_config, load_config, override
     from umcqa.display import first_example, show_run
     from umcqa.files import refuse_overwriting
     from umcqa.pipeline import CONFIG, QUESTIONS, SCORES, run
 
     if config:
         refuse_overwriting(out / CONFIG, config)
-    base = load_config(config) if config else RunConfig()
+    base = load_config(config) if config else default_config(scorer)
     mapped = parse_pairs("columns", columns) or None
     settings = override(
         base,
         data=override(base.data, path=data, split=split, limit=limit, columns=mapped),
         score=override(base.score, scorer=scorer, **flags.given()),
         select=override(base.select, threshold=threshold, max_candidates=max_candidates),
-        train=override(base.train, enabled=train, seed=seed, **training.given()),
+        train=override(base.train, enabled=train, seed=seed, rounds=rounds, **training.given()),
         predict=override(base.predict, splits=predict_split or None, model_votes=model_votes),
         seed=seed,
     )

@@ -49,6 +49,13 @@ BUILT_IN: Mapping[str, BuiltIn] = {
         megabytes=34,
         licence="Apache-2.0 (see its MODEL_CARD.md)",
     ),
+    "chooser": BuiltIn(
+        kind="lm",
+        purpose="multiple-choice model (our own adapter of smollm2); comes with umcqa",
+        parameters="135M",
+        megabytes=0,
+        licence="Apache-2.0 (see its MODEL_CARD.md)",
+    ),
     "minilm": BuiltIn(
         kind="encoder",
         purpose="sentence embeddings (all-MiniLM-L6-v2)",

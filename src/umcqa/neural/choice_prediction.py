@@ -15,12 +15,12 @@ from umcqa.scoring.scores import Range
 def read_questions(
     questions: Iterable[Question], model: str, batch: int
 ) -> Iterator[tuple[Question, tuple[float, ...], tuple[tuple[Range, ...], ...]]]:
-    """Each question with its choices' probabilities and evidence."""
+    """Each question with its choices' log-probabilities and evidence."""
     chooser = load_chooser(model)
     source = iter(questions)
     while some := list(islice(source, batch)):
         with torch.inference_mode():
             readings = list(chooser.read(some))
         for question, reading in zip(some, readings, strict=True):
-            probabilities = torch.softmax(reading.logits.double(), dim=-1)
-            yield question, tuple(probabilities.tolist()), reading.evidence
+            found = torch.log_softmax(reading.logits.double(), dim=-1)
+            yield question, tuple(found.tolist()), reading.evidence

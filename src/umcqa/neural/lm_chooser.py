@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from umcqa.errors import InputError
+from umcqa.models import find_model
 from umcqa.models.safety import ADAPTER_CONFIG
 from umcqa.neural.causal import read_causal
 from umcqa.neural.chooser import ChooserSettings, Reading
@@ -191,7 +192,7 @@ def _load(name: str) -> tuple[Any, Any, Path | None]:
     """A model of its own (not one that scorers share), its tokenizer, and its head if it has one;
     an adapter is merged into its base.
     """  # noqa: D205
-    folder = Path(name)
+    folder = find_model(name)
     head = folder / HEAD_FILE if (folder / HEAD_FILE).exists() else None
     if not (folder / ADAPTER_CONFIG).exists():
         lm, tokenizer = read_causal(name)

@@ -14,7 +14,7 @@ from typing import Any
 
 from umcqa.errors import InputError
 from umcqa.question import Question
-from umcqa.scoring import embedding, ensemble, lm, reader, window
+from umcqa.scoring import chooser, embedding, ensemble, lm, reader, window
 from umcqa.scoring.matchers import check_matcher
 from umcqa.scoring.scores import Scorer, ScorerOptions, Scores
 
@@ -28,6 +28,7 @@ SCORERS: Mapping[str, Scorer] = {
     "reader-mass": Scorer(reader.score_reader_mass, family="reader", parallel=False),
     "embedding": Scorer(embedding.score_embedding, family="embedding", parallel=False),
     "lm": Scorer(lm.score_lm, family="lm", parallel=False),
+    "chooser": Scorer(chooser.score_chooser, family="lm", parallel=False),
     "ensemble": Scorer(ensemble.score_ensemble, family="ensemble", parallel=False),
 }
 ENTRY_POINTS = "umcqa.scorers"  # where other packages register a `Scorer`

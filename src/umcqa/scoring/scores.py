@@ -33,6 +33,7 @@ class ScorerOptions:
     reader: str = "reader"
     encoder: str = "minilm"
     lm: str = "smollm2"
+    chooser: str = "chooser"
     lm_prior: bool = False  # subtract what a choice is worth without the passage
     weights: Mapping[str, float] = field(default_factory=dict)  # of the ensemble's families
     invert_negated: bool = True  # in the ensemble, NOT questions want the lowest score

@@ -1,0 +1,127 @@
+"""The recipe's parts: the scorer chooser, rounds, adapters, and what a run does by default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import Command
+
+pytest.importorskip("torch", reason="needs the neural extra")
+
+import umcqa
+from test_train_commands import TINY, make_questions, read, write_candidates
+from tiny_models import write_tiny_lm
+from umcqa.config import RunConfig, default_config, load_config
+from umcqa.files import write_questions
+from umcqa.predictions import load_predictions, load_scores
+
+
+@pytest.fixture(scope="module")
+def chooser(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language model, trained for a moment with all of its weights."""
+    folder = tmp_path_factory.mktemp("chooser")
+    questions = make_questions()
+    umcqa.train(
+        questions,
+        write_candidates(folder / "c.jsonl", questions),
+        out=folder / "model",
+        model=str(write_tiny_lm(folder / "lm")),
+        epochs=3,
+        learning_rate=1e-3,
+    )
+    return folder / "model"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    write_questions(tmp_path / "q.jsonl", make_questions())
+    return tmp_path / "q.jsonl"
+
+
+def test_a_trained_model_is_a_scorer(chooser: Path) -> None:
+    questions = make_questions()
+    scores = umcqa.score(questions, "chooser", chooser=str(chooser))
+    for one, prediction in zip(scores, umcqa.predict(questions, chooser), strict=True):
+        assert prediction.probabilities is not None
+        assert one.evidence == prediction.evidence
+        assert len(one.scores) == len(prediction.probabilities)
+        best = max(range(len(one.scores)), key=lambda i: one.scores[i])
+        assert best == prediction.answer
+
+
+def test_an_adapter_of_full_rank_is_the_model(
+    command: Command, chooser: Path, data: Path, tmp_path: Path
+) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    export = ("export", "--model", str(chooser), "--adapter-rank")
+    made = command.json(*export, "32", "--out", str(whole))
+    assert made["max_abs_diff"] < 2e-2  # half precision
+    assert command.json(*export, "1", "--out", str(cut))["megabytes"] < made["megabytes"]
+    for model in chooser, whole, cut:
+        out = ("--data", str(data), "--out", str(tmp_path / f"{model.name}.jsonl"))
+        command.run("predict", "--model", str(model), *out)
+    original = read(tmp_path / f"{chooser.name}.jsonl")
+    for one, other in zip(original, read(tmp_path / "whole.jsonl"), strict=True):
+        assert one["probabilities"] == pytest.approx(other["probabilities"], abs=1e-2)
+    command.run(*export, "4", "--out", str(whole), code=2)
+    assert command.error == f"{whole}: exists already: choose another folder\n"
+
+
+def test_only_a_whole_language_model_becomes_an_adapter(
+    command: Command, encoder: Path, tmp_path: Path
+) -> None:
+    out = ("--adapter-rank", "4", "--out", str(tmp_path / "a"))
+    command.run("export", "--model", str(encoder), *out, code=2)
+    assert "only such a one becomes an adapter" in command.error
+    assert not (tmp_path / "a").exists()
+
+
+def test_rounds_learn_from_scorer_and_model_together(
+    command: Command, encoder: Path, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    run = (
+        *("run", "--data", str(data), "--out", str(out), "--scorer", "window", *TINY),
+        *("--model", str(encoder), "--learning-rate", "0.01", "--max-candidates", "1"),
+    )
+    stages = command.json(*run, "--rounds", "2")["stages"]
+    learning = ["train round 1", "predict round 1", "select round 1", "train", "predict"]
+    assert list(stages) == ["load", "score", "select", *learning, "evaluate"]
+    first, renewed = (read(place / "candidates.jsonl") for place in (out, out / "round-1"))
+    predicted = umcqa.load(out / "questions.jsonl")
+    assert [row["id"] for row in first] == [row["id"] for row in renewed]
+    # With as many votes for the model as that, only its own choices are candidates.
+    again = command.json(*run, "--rounds", "2", "--model-votes", "1e6")["stages"]
+    assert again["train round 1"]["reused"]
+    assert not again["train"]["reused"]
+    chosen = [row["mask"].index(1) for row in read(out / "round-1" / "candidates.jsonl")]
+    answers = [one.answer for one in load_predictions(out / "round-1" / "predictions.jsonl")]
+    assert chosen == answers
+    assert len(chosen) == len(list(predicted))
+    # One round is the first of two.
+    assert command.json(*run)["metrics"]["training"]["weights_sha256"]
+    one = read(out / "predictions.jsonl")
+    assert one == read(out / "round-1" / "predictions.jsonl")
+    command.run(*run, "--rounds", "0", code=2)
+
+
+def test_the_recipe_is_the_default_for_its_scorer() -> None:
+    best = default_config()
+    assert best == default_config("ensemble") == load_config("best")
+    assert (best.train.model, best.train.objective) == ("chooser", "soft")
+    assert default_config("window") == RunConfig()
+
+
+def test_scores_of_a_run_name_the_chooser(chooser: Path, data: Path, tmp_path: Path) -> None:
+    config = {
+        "data": {"path": str(data)},
+        "score": {"scorer": "chooser", "chooser": str(chooser)},
+        "train": {"enabled": False},
+    }
+    umcqa.run(config, out=tmp_path / "run")
+    saved = list(load_scores(tmp_path / "run" / "scores.jsonl"))
+    made = list(umcqa.score(make_questions(), "chooser", chooser=str(chooser)))
+    for a, b in zip(saved, made, strict=True):
+        assert a.scores == pytest.approx(b.scores)
