@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,20 +17,23 @@ from umcqa.files import commit, read_manifest, write_questions
 from umcqa.pipeline import SCORES, run
 from umcqa.reproduce import reproduce, write_document
 from umcqa.reproduce.claims import check_claims
+from umcqa.reproduce.recipe import summarise_recipe
 from umcqa.reproduce.rows import (
     BENCHMARKS,
     NAMES,
     PROFILES,
+    RECIPE,
     paper,
     paper_accuracy,
     row_config,
     rows_of,
     with_paper_tags,
 )
+from umcqa.reproduce.runner import run_row
 from umcqa.reproduce.tables import accuracy_table
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs the neural extra")
-NINE = [row for row in NAMES if not row.endswith("-encoder")]
+NINE = [row for row in NAMES if not row.endswith("-encoder") and not row.startswith(RECIPE)]
 CHOICES = ("barn", "sea", "moon", "city")
 STORY = (
     "The {} fox ran to the barn. The hen sat by the sea. "
@@ -514,7 +518,7 @@ def test_a_page_of_nothing(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("mc160",), "unknown set 'mc160': give mc500 or race"),
-        (("race", "--profile", "fast"), "unknown profile 'fast': give default or paper"),
+        (("race", "--profile", "fast"), "unknown profile 'fast': give default, paper or recipe"),
         (("mc500", "--rows", "sw", "sw-em"), "no row sw-em: the rows are sw, sw-highest-only"),
         (("race", "--rows", "supervised-encoder"), "no row supervised-encoder"),
         (("mc500", "--rows", "sw"), "MCTest is not found: give --data, or set UMCQA_DATA"),
@@ -600,7 +604,9 @@ def test_shared_scores_are_made_once(tmp_path: Path) -> None:
     assert first["metrics"]["scorer"] == second["metrics"]["scorer"]
     scores = [(tmp_path / name / SCORES).read_bytes() for name in "ab"]
     assert scores == [file.read_bytes()] * 2
-    assert read_manifest(tmp_path / "b" / SCORES) == read_manifest(file)
+    shared, own = read_manifest(file), read_manifest(tmp_path / "b" / SCORES)
+    assert own.pop("key") == read_manifest(tmp_path / "a" / SCORES)["key"] != shared.pop("key")
+    assert own == shared
     again = run(config, out=tmp_path / "a", shared_scores=shared)
     assert again["stages"]["score"]["reused"] is True
     # By themselves they are the same
@@ -624,3 +630,44 @@ def test_shared_scores_that_were_removed_are_made_again(tmp_path: Path) -> None:
     file.unlink()
     run(config, out=tmp_path / "b", shared_scores=tmp_path / "shared")
     assert file.exists()
+
+
+# Our own recipe
+
+
+@needs_torch
+def test_the_recipe_and_its_parts(place: Place, tmp_path: Path) -> None:
+    """The real way with a tiny model; the ensemble's members would be downloaded."""
+    from tiny_models import write_tiny_lm
+
+    for row in rows_of("mc500", RECIPE):
+        config = row_config("mc500", RECIPE, row)
+        assert config.score.scorer == "ensemble"
+        assert config.predict.model_votes == 2.0
+        assert ("test" in config.predict.splits) == (row == "recipe")  # looked at once
+    config = row_config("mc500", RECIPE, "recipe")
+    config = replace(
+        config,
+        data=replace(config.data, path=str(place.data)),
+        score=replace(config.score, scorer="window"),
+        train=replace(config.train, model=str(write_tiny_lm(tmp_path / "lm")), epochs=1),
+    )
+    found = [
+        run_row("mc500", "recipe", seed, replace(config, seed=seed), RECIPE, tmp_path, tmp_path)
+        for seed in range(2)
+    ]
+    for one in found:
+        for split in ("train", "dev", "test"):
+            assert one["splits"][split]["n"] == 8
+            assert {"scorer", "together", "answers"} <= one["splits"][split].keys()
+    summary = summarise_recipe("mc500", None, {"recipe": found})
+    cell = summary["rows"]["recipe"]["dev"]["together"]
+    assert cell["seeds"] == [one["splits"]["dev"]["together"]["accuracy"] for one in found]
+    assert cell["accuracy"] == pytest.approx(sum(cell["seeds"]) / 2)
+    (place.results / "mc500").mkdir(parents=True, exist_ok=True)
+    (place.results / "mc500" / "recipe.json").write_text(json.dumps(summary), encoding="utf-8")
+    write_document(place.results, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "## Beyond the paper" in text
+    alone = summary["rows"]["recipe"]["train"]["alone"]["accuracy"]
+    assert f"| the recipe | train | 8 | {alone:.1f} (" in text

@@ -250,6 +250,17 @@ def show_reproduction(summary: dict[str, Any]) -> None:
         out.print(f"{claim['verdict']}: {claim['claim']}: {claim['numbers']}")
 
 
+def show_recipe(summary: dict[str, Any]) -> None:
+    """Accuracy of our recipe and of its parts."""
+    from umcqa.reproduce.recipe import VOICES, recipe_rows
+    from umcqa.reproduce.rows import NAMES
+
+    table = _table(summary["benchmark"].upper(), "", "", "n", *VOICES.values())
+    for row in recipe_rows(summary, NAMES):
+        table.add_row(*row)
+    console().print(table)
+
+
 def _beside_the_papers(cell: dict[str, Any]) -> str:
     ours = "–" if cell["ours"] is None else f"{cell['ours']:.1f}"
     return ours if cell["paper"] is None else f"{ours} ({cell['paper']:.1f})"

@@ -217,8 +217,9 @@ def commit() -> str | None:
     return found.stdout.strip() or None
 
 
-def copy_with_manifest(source: Path, target: Path) -> None:
-    """A stage's output and its manifest at another place."""
-    for one, other in ((source, target), (manifest_path(source), manifest_path(target))):
-        with open(one, "rb") as file, atomic_writer(other) as copy:
-            shutil.copyfileobj(file, copy)
+def copy_with_manifest(source: Path, target: Path, **other: Any) -> None:
+    """A stage's output at another place, and its manifest with what is other there."""
+    with open(source, "rb") as file, atomic_writer(target) as copy:
+        shutil.copyfileobj(file, copy)
+    manifest = {**read_manifest(source), **other}
+    write_manifest(target, manifest.pop("stage"), **manifest)

@@ -109,8 +109,7 @@ class _Run:
         loaded = self._stage("load", QUESTIONS, self._load_key(data), self._loader(data))
         # Only now, so that bad input leaves a folder's config and results in step.
         write_text(self.folder / CONFIG, to_toml(self.config))
-        inputs = [loaded["fingerprint"], score_key(self.config.score)]
-        scored = self._stage("score", SCORES, inputs, self._score)
+        scored = self._score_stage("score", self.folder / QUESTIONS, SCORES, loaded)
         select_key = [scored["sha256"], asdict(self.config.select)]
         selected = self._stage("select", CANDIDATES, select_key, self._select)
         evaluate_key: list[Any] = [loaded["sha256"], scored["key"], selected["key"]]
@@ -184,12 +183,7 @@ class _Run:
         """Model and scorer together; other questions than those learned from are scored first."""
         scores, config = self._named("scores", split), self.config.score
         if split:
-            self._stage(
-                f"score {split}",
-                scores.name,
-                [found["fingerprint"], score_key(config)],
-                lambda path, key: self._score_file(self._questions(split), path, key),
-            )
+            self._score_stage(f"score {split}", self._questions(split), scores.name, found)
 
         def make(path: Path, key: str) -> dict[str, Any]:
             predictions = load_predictions(self._predictions(split))
@@ -249,20 +243,29 @@ class _Run:
     def _loader(self, data: DataConfig) -> Make:
         return lambda path, key: {"key": key, **load_to_file(data, path, key=key)}
 
-    def _score(self, path: Path, key: str) -> dict[str, Any]:
-        return self._score_file(self.folder / QUESTIONS, path, key)
+    def _score_stage(
+        self, name: str, asked: Path, output: str, loaded: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Score questions, or take the scores that another run with the same folder made."""
+        inputs = [loaded["fingerprint"], score_key(self.config.score)]
 
-    def _score_file(self, asked: Path, path: Path, key: str) -> dict[str, Any]:
-        questions = load(asked)
-        if self.shared_scores is None:
-            return score_to_file(questions, self.config.score, path, self.workers, key=key)
-        shared = self.shared_scores / f"{key[:16]}.jsonl"
-        made = read_manifest(shared)
-        whole = shared.exists() and fingerprint_files(shared) == made.get("sha256")
-        if made.get("key") != key or not whole:
-            made = score_to_file(questions, self.config.score, shared, self.workers, key=key)
-        copy_with_manifest(shared, path)
-        return made
+        def make(path: Path, key: str) -> dict[str, Any]:
+            if self.shared_scores is None:
+                return self._score(asked, path, key)
+            # Not the stage's own key: a split may be learned from here and answered there.
+            shared_key = hashlib.sha256(to_json(inputs).encode()).hexdigest()
+            shared = self.shared_scores / f"{shared_key[:16]}.jsonl"
+            made = read_manifest(shared)
+            whole = shared.exists() and fingerprint_files(shared) == made.get("sha256")
+            if made.get("key") != shared_key or not whole:
+                made = self._score(asked, shared, shared_key)
+            copy_with_manifest(shared, path, key=key)
+            return {**made, "key": key}
+
+        return self._stage(name, output, inputs, make)
+
+    def _score(self, asked: Path, path: Path, key: str) -> dict[str, Any]:
+        return score_to_file(load(asked), self.config.score, path, self.workers, key=key)
 
     def _select(self, path: Path, key: str) -> dict[str, Any]:
         return select_to_file(self.folder / SCORES, self.config.select, path, key=key)

@@ -15,7 +15,8 @@ def reproduce_command(
     profile: Annotated[
         str,
         typer.Option(
-            help="default (built-in models), or paper (its settings; BERT-base from the hub)."
+            help="default (built-in models), paper (its settings; BERT-base from the hub), or "
+            "recipe (our own, and its parts)."
         ),
     ] = "default",
     rows: Annotated[
@@ -44,9 +45,10 @@ def reproduce_command(
     json: Json = False,
 ) -> None:
     """The paper's tables, ours beside its own; rows that are done are not run again."""
-    from umcqa.display import show_reproduction
+    from umcqa.display import show_recipe, show_reproduction
     from umcqa.models import go_offline
     from umcqa.reproduce import reproduce, write_document
+    from umcqa.reproduce.rows import RECIPE
 
     if offline:
         go_offline()
@@ -68,7 +70,7 @@ def reproduce_command(
     if json:
         print_json(summary)
     else:
-        show_reproduction(summary)
+        (show_recipe if profile == RECIPE else show_reproduction)(summary)
     warn_limit(limit)
 
 

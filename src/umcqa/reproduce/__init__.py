@@ -15,9 +15,11 @@ from umcqa.figures import draw_question_types
 from umcqa.files import SCHEMA, write_text
 from umcqa.reproduce.claims import check_claims
 from umcqa.reproduce.document import render
+from umcqa.reproduce.recipe import summarise_recipe
 from umcqa.reproduce.rows import (
     BENCHMARKS,
     PROFILES,
+    RECIPE,
     SEEDS,
     SPLITS,
     find_benchmark,
@@ -58,8 +60,8 @@ def reproduce(
     """
     if benchmark not in BENCHMARKS:
         raise InputError(f"unknown set {benchmark!r}: give {' or '.join(BENCHMARKS)}")
-    if profile not in PROFILES:
-        raise InputError(f"unknown profile {profile!r}: give {' or '.join(PROFILES)}")
+    if profile not in (*PROFILES, RECIPE):
+        raise InputError(f"unknown profile {profile!r}: give {', '.join(PROFILES)} or {RECIPE}")
     known = rows_of(benchmark, profile)
     unknown = [row for row in rows if row not in known]
     if unknown:
@@ -79,9 +81,13 @@ def reproduce(
                 one = read_result(_place(folder, limit) / benchmark / f"{row}-{seed}.json")
             if one and (one["limit"], one["profile"]) == (limit, profile):
                 found.setdefault(row, []).append(one)
+    target = _place(folder, limit) / benchmark
+    if profile == RECIPE:
+        summary = summarise_recipe(benchmark, limit, found)
+        write_text(target / "recipe.json", json.dumps(summary, indent=1) + "\n")
+        return summary
     summary = _summarise(benchmark, profile, path, limit, found)
     summary["claims"] = check_claims(benchmark, summary)
-    target = _place(folder, limit) / benchmark
     write_text(target / "summary.json", json.dumps(summary, indent=1) + "\n")
     for split, types in summary["types"].items():
         if types:
@@ -91,12 +97,15 @@ def reproduce(
 
 def write_document(results: str | Path, out: str | Path) -> None:
     """The page of results, from the summaries of all data sets that were run."""
-    found = {
-        benchmark: summary
-        for benchmark in BENCHMARKS
-        if (summary := read_result(Path(results) / benchmark / "summary.json"))
-    }
-    write_text(out, render(found))
+    found, recipes = (
+        {
+            benchmark: summary
+            for benchmark in BENCHMARKS
+            if (summary := read_result(Path(results) / benchmark / f"{name}.json"))
+        }
+        for name in ("summary", "recipe")
+    )
+    write_text(out, render(found, recipes))
 
 
 def _place(results: Path, limit: int | None) -> Path:

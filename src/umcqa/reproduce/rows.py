@@ -17,6 +17,7 @@ from umcqa.question import Question
 
 DATA_VARIABLE = "UMCQA_DATA"
 PROFILES = ("default", "paper")
+RECIPE = "recipe"  # a profile with rows of its own: our recipe and its parts
 SPLITS = ("dev", "test")
 NAMES = {
     "sw": "SW",
@@ -31,10 +32,15 @@ NAMES = {
     "sw-hard-em-encoder": "SW → Hard-EM, encoder",
     "eqa-hard-em-encoder": "EQA → Hard-EM, encoder",
     "supervised-encoder": "Supervised, encoder",
+    "recipe": "the recipe",
+    "recipe-cold": "without the warm start (SmolLM2 as it comes)",
+    "recipe-hard-em": "Hard-EM instead of soft targets",
+    "recipe-two-rounds": "two rounds",
+    "recipe-others": "targets without the chooser's own vote",
 }
 UNTRAINED = ("sw", "eqa")
 # The figures that everything else is compared with are the mean of several runs.
-SEEDS = {"mc500": {"sw-hard-em": 3, "eqa-hard-em": 3}, "race": {}}
+SEEDS = {"mc500": {"sw-hard-em": 3, "eqa-hard-em": 3, "recipe": 3}, "race": {}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,9 @@ def read_result(path: Path) -> dict[str, Any]:
 def fingerprint_row(config: RunConfig) -> str:
     """Of all that a row's result depends on: settings, data, models and given spans."""
     models = [config.train.model] if config.train.enabled else []
-    models += [config.score.reader] if config.score.scorer == "reader" else []
+    score = config.score
+    models += [score.reader] if score.scorer in ("reader", "ensemble") else []
+    models += [score.encoder, score.chooser] if score.scorer == "ensemble" else []
     contents = [
         _without_places(config),
         fingerprint_files(locate_data(config.data.path)),
@@ -191,17 +193,14 @@ def _seconds(report: dict[str, Any]) -> float:
 def _trained(
     benchmark: str, config: RunConfig, folder: Path, shared_scores: Path
 ) -> dict[str, Any]:
-    config = replace(
-        _of_split(config, "train"), predict=replace(config.predict, splits=list(SPLITS))
-    )
+    asked = config.predict.splits or list(SPLITS)
+    config = replace(_of_split(config, "train"), predict=replace(config.predict, splits=asked))
     report = run(config, out=folder, shared_scores=shared_scores)
-    splits = {
-        split: _answers(
-            load(folder / f"questions-{split}.jsonl"),
-            load_predictions(folder / f"predictions-{split}.jsonl"),
-        )
-        for split in SPLITS
-    }
+    splits = {split: _answers_of(folder, "predictions", split) for split in asked}
+    if config.predict.model_votes is not None:
+        for split in asked:
+            splits[split]["scorer"] = _answers_of(folder, "scores", split)
+            splits[split]["together"] = _answers_of(folder, "answers", split)
     selected = read_manifest(folder / CANDIDATES)
     model = json.loads((folder / MODEL / MANIFEST).read_text(encoding="utf-8"))
     training = {k: v for k, v in report["metrics"]["training"].items() if k != "out"}
@@ -214,6 +213,11 @@ def _trained(
         },
         "seconds": round(_seconds(report), 1),
     }
+
+
+def _answers_of(folder: Path, kind: str, split: str) -> dict[str, Any]:
+    found = load_predictions(folder / f"{kind}-{split}.jsonl")
+    return _answers(load(folder / f"questions-{split}.jsonl"), found)
 
 
 def _answers(questions: Iterable[Question], predictions: Iterable[Prediction]) -> dict[str, Any]:

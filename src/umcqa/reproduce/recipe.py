@@ -1,0 +1,70 @@
+"""The table of our own recipe and what becomes of it without, or with, one of its parts."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from umcqa.evaluation import interval95
+from umcqa.files import SCHEMA
+from umcqa.reproduce.tables import Results
+
+# Who answers: the trained model, the scorers that it learned from, or both together.
+VOICES = {"alone": "model alone", "scorer": "its scorers", "together": "together"}
+
+
+def summarise_recipe(benchmark: str, limit: int | None, results: Results) -> dict[str, Any]:
+    """For each row and split, the accuracy of model, scorers and both; over seeds, their mean."""
+    return {
+        "schema": SCHEMA,
+        "benchmark": benchmark,
+        "limit": limit,
+        "rows": {
+            row: {
+                split: {voice: _cell([_part(one, split, voice) for one in found])
+                        for voice in VOICES}
+                for split in found[0]["splits"]
+            }
+            for row, found in results.items()
+        },
+        "runs": [
+            {name: one[name] for name in ("row", "seed", "command", "commit", "machine", "seconds")}
+            | {"used": one["training"]["used"], "training_seconds": one["training"]["seconds"]}
+            for found in results.values()
+            for one in found
+        ],
+    }  # fmt: skip
+
+
+def _part(one: Mapping[str, Any], split: str, voice: str) -> Mapping[str, Any]:
+    of_split: Mapping[str, Any] = one["splits"][split]
+    part: Mapping[str, Any] = of_split if voice == "alone" else of_split[voice]
+    return part
+
+
+def _cell(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
+    seeds = [float(part["accuracy"]) for part in parts]
+    mean, n = statistics.fmean(seeds), parts[0]["n"]
+    return {
+        "accuracy": mean,
+        "n": n,
+        "ci95": interval95(round(mean * n / 100), n),
+        "seeds": seeds,
+        "deviation": statistics.stdev(seeds) if len(seeds) > 1 else None,
+    }
+
+
+def recipe_rows(summary: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[list[str]]:
+    """A line for each row and split."""
+    for row, splits in summary["rows"].items():
+        for number, (split, voices) in enumerate(splits.items()):
+            label = "" if number else names[row]
+            cells = [_text(voices[voice]) for voice in VOICES]
+            yield [label, split, str(voices["alone"]["n"]), *cells]
+
+
+def _text(cell: Mapping[str, Any]) -> str:
+    low, high = cell["ci95"]
+    seeds = "" if len(cell["seeds"]) < 2 else f"; {', '.join(f'{s:.1f}' for s in cell['seeds'])}"
+    return f"{cell['accuracy']:.1f} ({low:.1f}–{high:.1f}{seeds})"
