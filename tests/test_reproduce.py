@@ -604,9 +604,9 @@ def test_shared_scores_are_made_once(tmp_path: Path) -> None:
     assert first["metrics"]["scorer"] == second["metrics"]["scorer"]
     scores = [(tmp_path / name / SCORES).read_bytes() for name in "ab"]
     assert scores == [file.read_bytes()] * 2
-    shared, own = read_manifest(file), read_manifest(tmp_path / "b" / SCORES)
-    assert own.pop("key") == read_manifest(tmp_path / "a" / SCORES)["key"] != shared.pop("key")
-    assert own == shared
+    first_made, own = read_manifest(file), read_manifest(tmp_path / "b" / SCORES)
+    assert own.pop("key") == read_manifest(tmp_path / "a" / SCORES)["key"] != first_made.pop("key")
+    assert own == first_made
     again = run(config, out=tmp_path / "a", shared_scores=shared)
     assert again["stages"]["score"]["reused"] is True
     # By themselves they are the same
