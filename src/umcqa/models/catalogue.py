@@ -53,7 +53,7 @@ BUILT_IN: Mapping[str, BuiltIn] = {
         kind="lm",
         purpose="multiple-choice model (our own adapter of smollm2); comes with umcqa",
         parameters="135M",
-        megabytes=0,
+        megabytes=24,
         licence="Apache-2.0 (see its MODEL_CARD.md)",
     ),
     "minilm": BuiltIn(

@@ -43,7 +43,8 @@ def export_adapter(model: str, out: Path, rank: int) -> dict[str, Any]:
     base, _ = read_causal(start)
     with new_folder(out) as made:
         adapter = _make_adapter(base, trained, start, rank)
-        adapter.half().save_pretrained(str(made))
+        # Word vectors are not trained; peft would ask the hub whether they are.
+        adapter.half().save_pretrained(str(made), save_embedding_layers=False)
         (made / "README.md").unlink(missing_ok=True)  # a form that nobody has filled in
         for name in (*_TOKENIZER_FILES, HEAD_FILE, MANIFEST):
             shutil.copyfile(folder / name, made / name)

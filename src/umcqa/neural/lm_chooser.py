@@ -134,7 +134,9 @@ class LanguageModelChooser:
 
     def save(self, folder: Path) -> None:
         """A folder for `AutoModelForCausalLM` or `peft`, with the head beside it."""
-        self._choosing.lm.save_pretrained(folder)
+        # Word vectors are not trained; peft would ask the hub whether they are.
+        options = {"save_embedding_layers": False} if self.settings.lora_rank else {}
+        self._choosing.lm.save_pretrained(folder, **options)
         self._tokenizer.save_pretrained(folder)
         save_file({name: one.detach() for name, one in self._head().items()}, folder / HEAD_FILE)
 
