@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +25,9 @@ from umcqa.cli.options import (
     with_flags,
 )
 from umcqa.errors import InputError
+
+if TYPE_CHECKING:
+    from umcqa.question import Question
 
 
 @with_flags(ScorerFlags)
@@ -56,9 +60,15 @@ def answer_command(
     """Answer questions: the choice, how sure, and the evidence in the passage."""
     from dataclasses import asdict
 
-    from umcqa.answers import answer, check_answers_file, type_question, write_answers
+    from umcqa.answers import (
+        AnswersSummary,
+        answer_each,
+        answers_writer,
+        check_answers_file,
+        type_question,
+    )
     from umcqa.data import load
-    from umcqa.display import show_answers
+    from umcqa.display import MOST_SHOWN, show_answers
     from umcqa.files import refuse_overwriting
     from umcqa.progress import track
 
@@ -66,19 +76,26 @@ def answer_command(
     if out is not None:
         check_answers_file(out)
         refuse_overwriting(out, file)
+    questions: Iterable[Question]
     if file is not None:
         config = data_config(file, split, limit, columns)
-        questions = list(load(config.path, config.split, limit=limit, columns=config.columns))
+        questions = load(config.path, config.split, limit=limit, columns=config.columns)
     else:
         questions = [type_question(sys.stdin)]
-    found = answer(questions, model=model, model_votes=model_votes, **settings, workers=workers)
-    answers = list(track(found, "answering"))
-    if out is not None:
-        write_answers(out, questions, answers)
+    summary, answers = AnswersSummary(MOST_SHOWN), []
+    found = answer_each(
+        questions, model=model, model_votes=model_votes, **settings, workers=workers
+    )
+    with answers_writer(out) as write:
+        for pair in track(found, "answering"):
+            write(pair)
+            summary.add(pair)
+            if json:  # which is one object: all of them at once
+                answers.append(pair[1])
     if json:
-        print_json({"n": len(answers), "answers": answers})
+        print_json({"n": summary.n, "answers": answers})
     else:
-        show_answers(questions, answers)
+        show_answers(summary)
         if out is not None:
             print(f"wrote {out}")
     warn_limit(limit)
