@@ -6,18 +6,15 @@ import logging
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from umcqa.errors import InputError
+from umcqa.scale.local_ray import prepare_environment, start_ray
 
-# What passes between workers are descriptions of parts, not questions.
-_OBJECT_STORE_BYTES = 100 * 1024 * 1024
 # More blocks than that cost Ray's driver memory; the parts above share blocks.
 _MOST_BLOCKS = 4096
-LOOPBACK = "127.0.0.1"
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -37,40 +34,33 @@ class RaySettings:
 def connect(settings: RaySettings) -> Iterator[None]:
     """Ray for as long as the block lasts."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # nothing is reported to anybody
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which it would warn about
+    if settings.address is None:
+        prepare_environment()
     import ray
     import ray.data
 
     if ray.is_initialized():  # by a program that calls us
         yield
         return
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if settings.address is None:
-        options |= {
-            "address": "local",
-            "num_cpus": settings.workers,
-            "include_dashboard": False,
-            "object_store_memory": _OBJECT_STORE_BYTES,
-            "_node_ip_address": LOOPBACK,
-        }
-    else:
-        options |= {"address": settings.address}
-    try:
-        ray.init(**options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"cannot reach Ray there ({' '.join(str(error).split())[:200]}): "
-            "check the address, or leave it away to start one here",
-            f"--ray-address {settings.address}" if settings.address else None,
-        ) from None
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False  # we count parts ourselves
-    context.print_on_execution_start = False  # type: ignore[attr-defined] # of older versions
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    try:
+    with ExitStack() as until_done:
+        address = settings.address
+        if address is None:
+            gpus = settings.workers * settings.gpus_per_worker
+            address = until_done.enter_context(start_ray(settings.workers, gpus))
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except Exception as error:  # of the network, of versions, of its client
+            raise InputError(
+                f"no Ray cluster can be reached there ({' '.join(str(error).split())[:200]}): "
+                "check the address, or leave it away to start one here",
+                f"--ray-address {address}",
+            ) from None
+        until_done.callback(ray.shutdown)
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False  # we count parts ourselves
+        context.print_on_execution_start = False
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
         yield
-    finally:
-        ray.shutdown()
 
 
 class _Mapper:
