@@ -33,6 +33,8 @@ def prepare_environment() -> None:
     """To be called before ray is imported, which looks at these variables then."""
     for name, value in _PATIENCE.items():
         os.environ.setdefault(name, value)
+    # Its core writes to standard error what is no error of ours.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     # Not about those systems only: without a cluster, Ray keeps to the loopback address.
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 

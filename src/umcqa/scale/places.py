@@ -76,7 +76,7 @@ class Folder:
         system, path = self.path_of(name)
         try:
             return bytes(system.cat_file(path))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def names(self, inner: str = "") -> list[str]:

@@ -40,10 +40,10 @@ class PartWorker:
                 self._work.prepare()
                 self._is_ready = True
             counts = self._write(part)
+            with self._folder.write(f"{DONE}/{part.name}.json") as file:
+                file.write(to_json(counts).encode())
         except (InputError, OSError) as error:
             return {"refused": str(error)}
-        with self._folder.write(f"{DONE}/{part.name}.json") as file:
-            file.write(to_json(counts).encode())
         return counts
 
     def _write(self, part: Part) -> dict[str, int]:
