@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -17,7 +18,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("ray", reason="needs the ray extra")
+# Not imported here: it looks at its settings, such as where to listen, when it is.
+if importlib.util.find_spec("ray") is None:
+    pytest.skip("needs the ray extra", allow_module_level=True)
 if sys.platform != "linux":
     pytest.skip("starts and kills processes of a local Ray", allow_module_level=True)
 

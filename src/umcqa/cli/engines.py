@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,13 +77,38 @@ class EngineFlags:
         settings = RaySettings(
             self.ray_address, workers, self.gpus_per_worker, self.part_questions, self.part_format
         )
-        made = run_on_ray(work, data, out, settings, key)
+        with _without_messages_of_the_core():
+            made = run_on_ray(work, data, out, settings, key)
         if made["failed"]:
             print(
                 f"note: {made['failed']} rows failed: _failed.jsonl in {out} says why",
                 file=sys.stderr,
             )
         return made
+
+
+@contextmanager
+def _without_messages_of_the_core() -> Iterator[None]:
+    """Ray's core, which is no Python, writes remarks to the file of standard error: they go
+    nowhere, while ours go where they went. Its logs hold them too.
+    """  # noqa: D205
+    ours = sys.stderr
+    if ours is not sys.__stderr__ or ours is None:  # not a file: whoever took it sees to it
+        yield
+        return
+    ours.flush()
+    number = ours.fileno()
+    kept = os.dup(number)
+    with open(kept, "w", encoding=ours.encoding, errors=ours.errors, buffering=1) as still_ours:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), number)
+        sys.stderr = still_ours
+        try:
+            yield
+        finally:
+            still_ours.flush()
+            os.dup2(kept, number)
+            sys.stderr = ours
 
 
 def question_source(split: str | None, columns: str | None) -> QuestionSource:

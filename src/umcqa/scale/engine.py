@@ -19,6 +19,8 @@ from umcqa.scale.worker import PartWorker
 from umcqa.scale.writing import FORMATS
 from umcqa.scoring import find_scorer
 
+_FILES_CUT_HERE = 8
+
 
 def run_on_ray(
     work: Work, data: str, out: str, settings: RaySettings, key: Mapping[str, Any]
@@ -74,11 +76,11 @@ def _make_worker(work: Work, out: str, kind: str) -> Callable[[Part], dict[str, 
 
 
 def _plan(work: Work, files: Sequence[InputFile], settings: RaySettings) -> list[Part]:
-    """All parts. One file is looked through here, many by the workers."""
+    """All parts. A few files are looked through here, many by the workers."""
     rows = settings.part_questions
     batch = work.batch or rows
-    if len(files) == 1:
-        cuts = [cut_file(files[0], rows, batch)]
+    if len(files) <= _FILES_CUT_HERE:
+        cuts = [cut_file(file, rows, batch) for file in files]
     else:
         found = dict(
             map_on_actors(partial(_make_cutter, rows, batch), list(enumerate(files)), settings)

@@ -14,8 +14,10 @@ from umcqa.errors import InputError
 # What passes between workers are descriptions of parts, not questions.
 _OBJECT_STORE_BYTES = 100 * 1024 * 1024
 _STARTS = 3
-# On a busy machine, processes need longer to come up than Ray's defaults allow.
-_PATIENCE = {
+# On a busy machine, processes need longer to come up than Ray's defaults allow; and its workers are
+# to be as nice as the command is, and not more.
+_SETTINGS = {
+    "RAY_worker_niceness": "0",
     "RAY_worker_register_timeout_seconds": "600",
     "RAY_agent_register_timeout_ms": "600000",
     "RAY_health_check_timeout_ms": "120000",
@@ -31,10 +33,8 @@ _AGENT_PORTS = (
 
 def prepare_environment() -> None:
     """To be called before ray is imported, which looks at these variables then."""
-    for name, value in _PATIENCE.items():
+    for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
-    # Its core writes to standard error what is no error of ours.
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     # Not about those systems only: without a cluster, Ray keeps to the loopback address.
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 
