@@ -106,7 +106,7 @@ def test_score_a_folder_of_both_kinds_with_a_survey_and_failing_rows(
         file.write("no question\n")
     arguments = (*score, folder.as_uri(), "--out", out.as_uri(), *RAY, "--part-questions", "6")
     result = command.json(*arguments)
-    assert result == {"n": 30, "failed": 1, "parts": 4, "out": out.as_uri()}
+    assert result == {"n": 30, "failed": 1, "parts": 5, "out": out.as_uri()}
     assert joined(out) == local.read_bytes()
     (failure,) = map(json.loads, (out / "_failed.jsonl").read_text().splitlines())
     assert failure["where"].endswith("/in/b.jsonl:17")
@@ -139,8 +139,8 @@ def test_predict_with_a_model_in_each_worker(
     model = tmp_path / "model"
     candidates = [Candidates(q.id, (1, 0, 0), (1.0, 0.0, 0.0)) for q in questions[:4]]
     umcqa.train(questions[:4], candidates, out=model, model=str(encoder), epochs=1, max_length=64)
-    predict = ("predict", "--model", str(model), "--data", str(tmp_path / "q.jsonl"), "--offline")
-    predict += ("--batch-size", "6")
+    predict = ["predict", "--model", str(model), "--data", str(tmp_path / "q.jsonl"), "--offline"]
+    predict += ["--batch-size", "6"]
     command.run(*predict, "--out", str(tmp_path / "local.jsonl"))
     out = tmp_path / "out"
     result = command.json(*predict, "--out", str(out), *RAY, "--part-questions", "6")

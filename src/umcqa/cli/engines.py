@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,7 +77,8 @@ class EngineFlags:
         settings = RaySettings(
             self.ray_address, workers, self.gpus_per_worker, self.part_questions, self.part_format
         )
-        with _without_messages_of_the_core():
+        # Ray tells of a worker's death on standard output, which is for results.
+        with _without_messages_of_the_core(), redirect_stdout(sys.stderr):
             made = run_on_ray(work, data, out, settings, key)
         if made["failed"]:
             print(

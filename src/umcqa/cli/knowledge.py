@@ -73,8 +73,13 @@ def answer_command(
 
         source = question_source(split, columns)
         work = AnswerWork(scoring_options(settings), source, model=model, model_votes=model_votes)
-        key = {"config": asdict(settings), "models": score_key(settings)[2:], "split": split}
-        key |= {"model": identify_model(model) if model else None, "votes": model_votes}
+        key = {
+            "config": asdict(settings),
+            "models": score_key(settings)[2:],
+            "split": split,
+            "model": identify_model(model) if model else None,
+            "votes": model_votes,
+        }
         made = engine.run(work, file, out, {**key, "columns": columns}, workers, limit)
         if json:
             print_json({**counts_of(made, "doubtful"), "out": out})

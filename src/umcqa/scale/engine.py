@@ -66,7 +66,7 @@ def _do_parts(
         results = map_on_actors(make, rest, settings)
         for note in track(results, f"{work.stage}: parts"):
             if "refused" in note:
-                raise InputError(note["refused"])
+                raise InputError(str(note["refused"]))
             counts.update(note)
     return counts, len(parts)
 

@@ -37,10 +37,15 @@ class Failure:
 
 
 class Work(Protocol):
-    """A stage. ``batch`` is how many questions a model reads together, None where it is alike."""
+    """A stage."""
 
-    stage: str
-    batch: int | None
+    @property
+    def stage(self) -> str:
+        """Its name in manifests."""
+
+    @property
+    def batch(self) -> int | None:
+        """How many questions a model reads together; None where that makes no difference."""
 
     def prepare(self) -> None:
         """Load what is needed, and refuse at once what cannot work."""

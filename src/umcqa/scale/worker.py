@@ -81,11 +81,10 @@ class PartWorker:
                 id, row = describe(batch[0])
                 reason = str(error) if isinstance(error, InputError) else _in_one_line(error)
                 return [], [Failure("", id, reason, row)]
-        found: tuple[list[OutRow], list[Failure]] = [], []
-        for item in batch:
-            for all_of_kind, some in zip(found, self._make([item]), strict=True):
-                all_of_kind.extend(some)  # type: ignore[arg-type] # rows to rows, failures likewise
-        return found
+        alone = [self._make([item]) for item in batch]
+        return [row for rows, _ in alone for row in rows], [
+            one for _, some in alone for one in some
+        ]
 
 
 def _line(failure: Failure, part: Part) -> bytes:
