@@ -67,13 +67,9 @@ class EngineFlags:
         """Do a stage's work on Ray; its manifest."""
         if limit is not None:
             raise InputError("--limit is for --engine local: leave it away")
-        try:
-            from umcqa.scale.cluster import RaySettings
-            from umcqa.scale.engine import run_on_ray
-        except ModuleNotFoundError as error:
-            raise InputError(
-                f"--engine ray needs {error.name}: install it with pip install 'umcqa[ray]'"
-            ) from None
+        from umcqa.scale.cluster import RaySettings
+        from umcqa.scale.engine import run_on_ray
+
         settings = RaySettings(
             self.ray_address, workers, self.gpus_per_worker, self.part_questions, self.part_format
         )

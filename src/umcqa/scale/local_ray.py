@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import socket
@@ -21,6 +22,7 @@ _SETTINGS = {
     "RAY_worker_register_timeout_seconds": "600",
     "RAY_agent_register_timeout_ms": "600000",
     "RAY_health_check_timeout_ms": "120000",
+    "RAY_raylet_start_wait_time_s": "300",
 }
 # Ray waits 15 seconds at most for agents to choose these; those that are given are not waited for.
 _AGENT_PORTS = (
@@ -52,6 +54,7 @@ def start_ray(workers: int, gpus: float) -> Iterator[str]:
 def _start(workers: int, gpus: float) -> Any:
     from ray.cluster_utils import Cluster
 
+    logging.getLogger("ray").setLevel(logging.ERROR)  # it tells of every second that it waits
     for attempt in range(1, _STARTS + 1):
         settings = {
             "num_cpus": workers,
