@@ -20,6 +20,7 @@ test: .venv/.test
 
 benchmark: .venv/.test
 	$(BIN)/python benchmarks/scoring.py
+	$(BIN)/python benchmarks/scaling.py --ray
 	$(BIN)/python benchmarks/knowledge.py
 	$(BIN)/python benchmarks/parity.py
 	$(BIN)/python benchmarks/training.py
@@ -34,7 +35,7 @@ $(BIN)/python:
 	@touch $@
 
 .venv/.test: $(SOURCES) | $(BIN)/python
-	$(INSTALL) --editable '.[dev,hub,neural,onnx]'
+	$(INSTALL) --editable '.[dev,hub,neural,onnx,ray]'
 	@touch $@ .venv/.run
 
 clean:

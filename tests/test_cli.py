@@ -275,6 +275,7 @@ LIGHT = """
 import sys
 {statement}
 heavy = {{"torch", "transformers", "pandas", "numpy", "datasets", "pyarrow", "matplotlib"}}
+heavy |= {{"ray", "fsspec"}}
 print(sorted(heavy & set(sys.modules)))
 """
 

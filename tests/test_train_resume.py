@@ -392,17 +392,28 @@ def losses(folder: Path) -> list[float]:
     return [event.value for event in events.Scalars("train/loss")]
 
 
+# Accelerate starts processes of several CPUs by MPI only; by --multi_gpu it starts them as on GPUs.
+LAUNCHERS = {
+    "torchrun": ("torch.distributed.run", "--standalone", "--nproc-per-node=2"),
+    "accelerate launch": (
+        *("accelerate.commands.launch", "--multi_gpu", "--num_processes=2", "--num_machines=1"),
+        *("--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0"),
+    ),
+}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS.values(), ids=LAUNCHERS.keys())
 def test_two_processes_learn_what_one_learns_from_batches_twice_as_large(
-    forks: Forks, arguments: tuple[str, ...], tmp_path: Path
+    forks: Forks, arguments: tuple[str, ...], tmp_path: Path, launcher: tuple[str, ...]
 ) -> None:
     pytest.importorskip("accelerate", reason="which starts the processes")
     # Of nine questions the last step of an epoch has one, and a process nothing to do.
     same = (*arguments, "--dropout", "0", "--limit", "9", "--epochs", "6")
     same += ("--objective", "supervised", "--learning-rate", "1e-2", "--warmup", "0")
     forks.run(tmp_path / "one", *same, "--batch-size", "8")
-    launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    started = (sys.executable, "-m", *launcher)
     result = subprocess.run(
-        [*launcher, "-m", "umcqa", "train", *same, "--out", str(tmp_path / "two"), "--json"],
+        [*started, "-m", "umcqa", "train", *same, "--out", str(tmp_path / "two"), "--json"],
         env=ENVIRONMENT,
         capture_output=True,
         text=True,

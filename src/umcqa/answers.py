@@ -5,17 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import tee
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from umcqa.errors import InputError
-from umcqa.files import write_rows, write_text
+from umcqa.files import atomic_writer, to_json
 from umcqa.predictions import Prediction, predict_from
 from umcqa.question import LETTERS, Question
 from umcqa.scoring import score
@@ -26,6 +28,8 @@ from umcqa.scoring.ensemble import standardise
 SHARPNESS = 0.55
 # Below this, as many answers are wrong as right, and the answer is marked as doubtful.
 DOUBTFUL_BELOW = 0.5
+
+Answered: TypeAlias = tuple[Question, dict[str, Any]]
 
 
 def answer(
@@ -57,6 +61,47 @@ def answer(
             "scores": list(one.probabilities),
             "evidence": [[list(place) for place in places] for places in one.evidence],
         }
+
+
+def answer_each(questions: Iterable[Question], **options: Any) -> Iterator[Answered]:
+    """As `answer`, each record with its question; a few batches are held at a time."""
+    noted = _Noted(questions)
+    for one in answer(noted, **options):
+        yield noted.waiting.popleft(), one
+
+
+class _Noted:
+    """Questions that are kept from when they are read until they are answered.
+
+    Iterating again starts anew: a scorer may look at all of them first.
+    """
+
+    def __init__(self, questions: Iterable[Question]) -> None:
+        self._questions = questions
+        self.waiting: deque[Question] = deque()
+
+    def __iter__(self) -> Iterator[Question]:
+        self.waiting.clear()
+        for question in self._questions:
+            self.waiting.append(question)
+            yield question
+
+
+@dataclass
+class AnswersSummary:
+    """What has been answered so far: numbers, and the first few answers to show."""
+
+    keep: int
+    n: int = 0
+    doubtful: int = 0
+    first: list[Answered] = field(default_factory=list)
+
+    def add(self, pair: Answered) -> None:
+        """Count an answer, and keep it if it is one of the first."""
+        self.n += 1
+        self.doubtful += pair[1]["doubtful"]
+        if len(self.first) < self.keep:
+            self.first.append(pair)
 
 
 def _predictions(
@@ -100,29 +145,46 @@ def check_answers_file(path: Path) -> None:
         raise InputError("unknown kind of file: end --out in .csv or .jsonl", str(path))
 
 
-def write_answers(
-    path: Path, questions: Sequence[Question], answers: Sequence[dict[str, Any]]
-) -> None:
-    """Answers as JSON Lines, or as a table for people with the words instead of indices."""
-    if path.suffix.lower() == ".jsonl":
-        write_rows(path, answers)
+@contextmanager
+def answers_writer(path: Path | None) -> Iterator[Callable[[Answered], None]]:
+    """Takes answers one by one, into a file that appears when the block ends without an error.
+
+    JSON Lines, or a table for people with the words instead of indices; nothing without a path.
+    """
+    if path is None:
+        yield lambda pair: None
         return
-    buffer = io.StringIO()
-    table = csv.writer(buffer)
-    table.writerow(["id", "question", "letter", "answer", "confidence", "doubtful", "evidence"])
-    for question, one in zip(questions, answers, strict=True):
-        table.writerow(
-            [
-                question.id,
-                question.question,
-                one["letter"],
-                question.choices[one["answer"]],
-                f"{one['confidence']:.3f}",
-                "check" if one["doubtful"] else "",
-                evidence_text(question, one),
-            ]
-        )
-    write_text(path, buffer.getvalue())
+    with atomic_writer(path) as file:
+        if path.suffix.lower() == ".jsonl":
+
+            def write_line(pair: Answered) -> None:
+                file.write(to_json(pair[1]).encode() + b"\n")
+
+            yield write_line
+            return
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        table = csv.writer(text)
+        table.writerow(["id", "question", "letter", "answer", "confidence", "doubtful", "evidence"])
+
+        def write_cells(pair: Answered) -> None:
+            table.writerow(_cells(*pair))
+
+        try:
+            yield write_cells
+        finally:
+            text.detach()  # the file is closed by its own block
+
+
+def _cells(question: Question, one: dict[str, Any]) -> list[str]:
+    return [
+        question.id,
+        question.question,
+        one["letter"],
+        question.choices[one["answer"]],
+        f"{one['confidence']:.3f}",
+        "check" if one["doubtful"] else "",
+        evidence_text(question, one),
+    ]
 
 
 def evidence_text(question: Question, one: dict[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from umcqa.answers import AnswersSummary
 from umcqa.predictions import load_scores
 from umcqa.question import LETTERS, Question
 from umcqa.scoring.scores import Scores
@@ -168,16 +168,16 @@ def first_example(questions: Path, scores: Path) -> tuple[Question, Scores]:
     return next(iter(load(questions))), next(load_scores(scores))
 
 
-_MOST_SHOWN = 40
+MOST_SHOWN = 40
 _BAR = 20
 _AROUND = 6  # words of the passage around the evidence
 
 
-def show_answers(questions: Sequence[Question], answers: Sequence[dict[str, Any]]) -> None:
-    """Each question with its answer, how sure that is, a bar a choice and the evidence."""
+def show_answers(summary: AnswersSummary) -> None:
+    """Each of the first with its answer, how sure that is, a bar a choice and the evidence."""
     out = console()
     passage = None
-    for question, one in list(zip(questions, answers, strict=True))[:_MOST_SHOWN]:
+    for question, one in summary.first:
         if question.passage != passage:
             passage = question.passage
             out.rule(style="dim")
@@ -193,12 +193,13 @@ def show_answers(questions: Sequence[Question], answers: Sequence[dict[str, Any]
             out.print(line)
         _show_evidence(out, question, one)
         out.print()
-    doubtful = sum(one["doubtful"] for one in answers)
-    if len(answers) > _MOST_SHOWN:
-        out.print(f"… and {len(answers) - _MOST_SHOWN} more: write them all with --out FILE.csv")
-    if len(answers) > 1:
+    if summary.n > len(summary.first):
+        more = summary.n - len(summary.first)
+        out.print(f"… and {more} more: write them all with --out FILE.csv")
+    if summary.n > 1:
+        doubtful = summary.doubtful
         rest = f"{doubtful} of them doubtful: check those" if doubtful else "none of them doubtful"
-        out.print(f"{len(answers)} questions answered, {rest}.")
+        out.print(f"{summary.n} questions answered, {rest}.")
 
 
 def _sureness(one: dict[str, Any]) -> str:

@@ -15,10 +15,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
+from umcqa.data import PART_ENDINGS, choose_files
+from umcqa.data.arrow import parquet_rows
 from umcqa.data.textfiles import read_lines
 from umcqa.errors import InputError
 from umcqa.question import Question, to_row, update_fingerprint
 
+FOLDER_MANIFEST = "_manifest.json"  # of a folder of parts, in it
 SCHEMA = 1  # of manifests, and of what commands print with --json
 # Libraries that can change a result; those that are installed are named in a manifest.
 _RESULT_LIBRARIES = (
@@ -116,12 +119,35 @@ def write_questions(path: str | Path, questions: Iterable[Question]) -> tuple[in
 
 
 def read_rows(path: str | Path, parse: Callable[[dict[str, Any]], Any]) -> Iterator[Any]:
-    """The rows of a stage's JSON Lines file; a row that ``parse`` cannot take is named."""
-    for number, line in read_lines(Path(path)):
-        if line.isspace():
-            continue
+    """The rows of a stage's file, or of a folder of parts; a row that ``parse`` cannot take is
+    named.
+    """  # noqa: D205
+    path = Path(path)
+    if not path.is_dir():
+        yield from _parse_rows(_numbered_rows(path), path, parse)
+        return
+    parts = choose_files(map(str, path.iterdir()), PART_ENDINGS)
+    if not parts:
+        raise InputError("no .jsonl or .parquet parts in this folder: check the path", str(path))
+    for _, name in parts:
+        yield from _parse_rows(_numbered_rows(Path(name)), Path(name), parse)
+
+
+def _numbered_rows(path: Path) -> Iterator[tuple[int, Any]]:
+    if path.suffix.lower() == ".parquet":
+        yield from enumerate(parquet_rows(path), 1)
+    else:
+        for number, line in read_lines(path):
+            if not line.isspace():
+                yield number, line
+
+
+def _parse_rows(
+    rows: Iterator[tuple[int, Any]], path: Path, parse: Callable[[dict[str, Any]], Any]
+) -> Iterator[Any]:
+    for number, given in rows:
         try:
-            row = json.loads(line)
+            row = json.loads(given) if isinstance(given, str) else given
             if not isinstance(row, dict):
                 raise ValueError("not an object")
             yield parse(row)
@@ -186,9 +212,10 @@ def write_manifest(path: str | Path, stage: str, **contents: Any) -> None:
 
 
 def read_manifest(path: str | Path) -> dict[str, Any]:
-    """The manifest beside an output; empty where there is none that can be read."""
+    """The manifest beside an output, or in a folder of parts; empty where none can be read."""
+    place = Path(path) / FOLDER_MANIFEST if Path(path).is_dir() else manifest_path(path)
     try:
-        manifest = json.loads(manifest_path(path).read_text(encoding="utf-8"))
+        manifest = json.loads(place.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return manifest if isinstance(manifest, dict) else {}

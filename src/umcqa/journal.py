@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -32,24 +33,27 @@ def resume_rows(
     """
     journal = journal_path(out)
     journal.parent.mkdir(parents=True, exist_ok=True)
-    kept = _read(journal, key)
     stream = iter(questions)
     rest: Iterable[Question] = stream
-    with open(journal, "r+b" if kept else "wb") as file:
-        if not kept:
+    with open(journal, "a+b") as file:  # made if it is not there, and never cut short by opening
+        file.seek(0)
+        if not _is_of(file.readline(), key):
+            file.seek(0)
+            file.truncate()
             file.write(to_json({"key": key}).encode() + b"\n")
-        for digest, row, end in kept:
-            file.seek(end)
+        end = file.tell()
+        while (kept := _parse(file.readline())) is not None:
+            digest, row = kept
             question = next(stream, None)
             if question is None or _digest(question) != digest:
-                file.seek(end - len(_line(digest, row)))
                 rest = [] if question is None else chain([question], stream)
                 break
+            end = file.tell()
             yield row
-        file.truncate()
-        digests: list[str] = []
+        file.truncate(end)
+        digests: deque[str] = deque()
         for row in make_rows(_noting(rest, digests)):
-            file.write(_line(digests.pop(0), row))
+            file.write(_line(digests.popleft(), row))
             file.flush()
             yield row
 
@@ -63,7 +67,7 @@ def _line(digest: str, row: Row) -> bytes:
     return to_json([digest, row]).encode() + b"\n"
 
 
-def _noting(questions: Iterable[Question], digests: list[str]) -> Iterator[Question]:
+def _noting(questions: Iterable[Question], digests: deque[str]) -> Iterator[Question]:
     for question in questions:
         digests.append(_digest(question))
         yield question
@@ -75,21 +79,20 @@ def _digest(question: Question) -> str:
     return digest.hexdigest()[:16]
 
 
-def _read(journal: Path, key: str) -> list[tuple[str, Row, int]]:
-    """The whole rows of a journal, and where each ends; none if it is of another run."""
+def _is_of(line: bytes, key: str) -> bool:
+    """Whether a journal that starts with this line is of a run with that key."""
     try:
-        lines = journal.read_bytes().split(b"\n")
-    except OSError:
-        return []
-    rows: list[tuple[str, Row, int]] = []
+        return bool(json.loads(line) == {"key": key}) and line.endswith(b"\n")
+    except ValueError:
+        return False
+
+
+def _parse(line: bytes) -> tuple[str, Row] | None:
+    """A whole line of a journal; None for one that is cut off or damaged, and at the end."""
+    if not line.endswith(b"\n"):
+        return None
     try:
-        if json.loads(lines[0]) != {"key": key}:
-            return []
-        end = len(lines[0]) + 1
-        for line in lines[1:-1]:  # what is behind the last line end is cut off
-            digest, row = json.loads(line)
-            end += len(line) + 1
-            rows.append((digest, row, end))
+        digest, row = json.loads(line)
     except (ValueError, TypeError):
-        pass  # damaged from here on; what is before it is whole
-    return rows
+        return None
+    return digest, row

@@ -120,7 +120,7 @@ def predict_to_file(
     return made
 
 
-def made_by(path: Path) -> Mapping[str, Any]:
+def made_by(path: str | Path) -> Mapping[str, Any]:
     """What the manifest beside a file says; nothing where it is missing or strange."""
     manifest = read_manifest(path)
     return manifest if isinstance(manifest.get("config", {}), dict) else {}

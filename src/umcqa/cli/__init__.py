@@ -24,6 +24,7 @@ REPEATED_OPTIONS = {
     "evaluate-reader": ("--data",),
 }
 NEURAL_MODULES = ("torch", "transformers", "sentence_transformers", "safetensors", "gguf", "peft")
+EXTRAS = {**dict.fromkeys(NEURAL_MODULES, "neural"), **dict.fromkeys(("ray", "fsspec"), "ray")}
 INTERRUPTED = 130  # the exit code that Typer gives a keyboard interrupt
 
 app = typer.Typer(
@@ -55,9 +56,10 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in NEURAL_MODULES:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
             raise
-        _fail(f"this needs {error.name}: install it with pip install 'umcqa[neural]'", 2)
+        _fail(f"this needs {error.name}: install it with pip install 'umcqa[{extra}]'", 2)
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from umcqa.cli.options import Columns, Json, Limit, Split, data_config, print_json
+from umcqa.cli.engines import EngineFlags, counts_of
+from umcqa.cli.options import Columns, Json, Limit, Split, data_config, print_json, with_flags
 
 
 def data_command(
@@ -37,19 +39,24 @@ def data_command(
         show_data(data, report)
 
 
+@with_flags(EngineFlags)
 def select_command(
-    scores: Annotated[Path, typer.Option(help="What `umcqa score` wrote.")],
-    out: Annotated[Path, typer.Option(help="Where to write the candidates (.jsonl).")],
+    scores: Annotated[str, typer.Option(help="What `umcqa score` wrote: a file, or its parts.")],
+    out: Annotated[str, typer.Option(help="Where to write the candidates (.jsonl).")],
     threshold: Annotated[
         float | None, typer.Option(help="Least score of a candidate.", show_default="the scorer's")
     ] = None,
     max_candidates: Annotated[
         int | None, typer.Option(help="Most candidates a question.", show_default="the scorer's")
     ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Of Ray: processes.")] = 1,
     json: Json = False,
+    *,
+    engine: EngineFlags,
 ) -> None:
     """Choose candidates: scores of at least the threshold, at most the best K."""
     from umcqa.config import default_selection, override
+    from umcqa.selection import check_selection
     from umcqa.stages import made_by, select_to_file
 
     how = made_by(scores)
@@ -57,9 +64,19 @@ def select_command(
         str(how.get("config", {}).get("scorer", "window")), how.get("data_set")
     )
     settings = override(defaults, threshold=threshold, max_candidates=max_candidates)
-    made = select_to_file(scores, settings, out)
+    if engine.is_ray:
+        from umcqa.scale.work import SelectWork
+
+        assert settings.threshold is not None  # filled in by the defaults
+        assert settings.max_candidates is not None
+        check_selection(settings.threshold, settings.max_candidates)
+        work = SelectWork(settings.threshold, settings.max_candidates)
+        made = engine.run(work, scores, out, {"config": asdict(settings)}, workers)
+        made["mean_size"] = made["chosen"] / made["n"]
+    else:
+        made = select_to_file(Path(scores), settings, Path(out))
     if json:
-        print_json({**{name: made[name] for name in ("n", "empty", "mean_size")}, "out": str(out)})
+        print_json({**counts_of(made, "empty", "mean_size"), "out": out})
     else:
         print(
             f"selected from {made['n']} questions (score ≥ {settings.threshold:g}, at most "

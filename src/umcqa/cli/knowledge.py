@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from umcqa.cli.engines import EngineFlags, counts_of, question_source, scoring_options
 from umcqa.cli.options import (
     SCORER_HELP,
     Columns,
@@ -25,7 +28,12 @@ from umcqa.cli.options import (
 )
 from umcqa.errors import InputError
 
+if TYPE_CHECKING:
+    from umcqa.config import DataConfig
+    from umcqa.question import Question
 
+
+@with_flags(EngineFlags)
 @with_flags(ScorerFlags)
 def answer_command(
     file: Annotated[
@@ -33,7 +41,7 @@ def answer_command(
         typer.Argument(help="Any data format; without it, type a question at the terminal."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the answers here (.csv or .jsonl).")
+        str | None, typer.Option(help="Write the answers here (.csv or .jsonl).")
     ] = None,
     scorer: Annotated[str, typer.Option(help=SCORER_HELP)] = "ensemble",
     model: Annotated[
@@ -52,36 +60,80 @@ def answer_command(
     json: Json = False,
     *,
     flags: ScorerFlags,
+    engine: EngineFlags,
 ) -> None:
     """Answer questions: the choice, how sure, and the evidence in the passage."""
-    from dataclasses import asdict
+    settings = flags.config(scorer)
+    if engine.is_ray:
+        if file is None or out is None:
+            raise InputError("--engine ray: give the questions, and --out a folder")
+        from umcqa.models import identify_model
+        from umcqa.scale.work import AnswerWork
+        from umcqa.stages import score_key
 
-    from umcqa.answers import answer, check_answers_file, type_question, write_answers
-    from umcqa.data import load
-    from umcqa.display import show_answers
+        source = question_source(split, columns)
+        work = AnswerWork(scoring_options(settings), source, model=model, model_votes=model_votes)
+        key = {
+            "config": asdict(settings),
+            "models": score_key(settings)[2:],
+            "split": split,
+            "model": identify_model(model) if model else None,
+            "votes": model_votes,
+        }
+        made = engine.run(work, file, out, {**key, "columns": columns}, workers, limit)
+        if json:
+            print_json({**counts_of(made, "doubtful"), "out": out})
+        else:
+            print(f"answered {made['n']} questions, {made.get('doubtful', 0)} doubtful: {out}")
+        return
+    _answer_here(
+        file,
+        Path(out) if out is not None else None,
+        data_config(file or "", split, limit, columns),
+        json,
+        model=model,
+        model_votes=model_votes,
+        workers=workers,
+        **asdict(settings),
+    )
+    warn_limit(limit)
+
+
+def _answer_here(
+    file: str | None, out: Path | None, config: DataConfig, json: bool, **options: Any
+) -> None:
+    """Answer on this machine, as a stream."""
+    from umcqa.answers import (
+        AnswersSummary,
+        answer_each,
+        answers_writer,
+        check_answers_file,
+        type_question,
+    )
+    from umcqa.display import MOST_SHOWN, show_answers
     from umcqa.files import refuse_overwriting
     from umcqa.progress import track
+    from umcqa.stages import open_data
 
-    settings = asdict(flags.config(scorer))
     if out is not None:
         check_answers_file(out)
         refuse_overwriting(out, file)
-    if file is not None:
-        config = data_config(file, split, limit, columns)
-        questions = list(load(config.path, config.split, limit=limit, columns=config.columns))
-    else:
-        questions = [type_question(sys.stdin)]
-    found = answer(questions, model=model, model_votes=model_votes, **settings, workers=workers)
-    answers = list(track(found, "answering"))
-    if out is not None:
-        write_answers(out, questions, answers)
+    questions: Iterable[Question] = (
+        open_data(config) if file is not None else [type_question(sys.stdin)]
+    )
+    summary, answers = AnswersSummary(MOST_SHOWN), []
+    with answers_writer(out) as write:
+        for pair in track(answer_each(questions, **options), "answering"):
+            write(pair)
+            summary.add(pair)
+            if json:  # which is one object: all of them at once
+                answers.append(pair[1])
     if json:
-        print_json({"n": len(answers), "answers": answers})
+        print_json({"n": summary.n, "answers": answers})
     else:
-        show_answers(questions, answers)
+        show_answers(summary)
         if out is not None:
             print(f"wrote {out}")
-    warn_limit(limit)
 
 
 def models_command(

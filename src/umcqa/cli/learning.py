@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from umcqa.cli.engines import EngineFlags, counts_of, question_source
 from umcqa.cli.options import (
     Columns,
     Data,
@@ -153,29 +154,40 @@ def train_command(
     warn_limit(limit)
 
 
+@with_flags(EngineFlags)
 def predict_command(
     model: Annotated[str, typer.Option(help=TRAINED_MODEL)],
     data: Data,
-    out: Annotated[Path, typer.Option(help="Where to write the predictions (.jsonl).")],
+    out: Annotated[str, typer.Option(help="Where to write the predictions (.jsonl).")],
     split: Split = None,
     limit: Limit = None,
     columns: Columns = None,
     batch_size: Annotated[
         int, typer.Option(min=1, help="Questions taken at a time; the result is the same.")
     ] = 256,
+    workers: Annotated[int, typer.Option(min=1, help="Of Ray: processes with a model each.")] = 1,
     offline: Offline = False,
     json: Json = False,
+    *,
+    engine: EngineFlags,
 ) -> None:
     """Answer questions with a trained model."""
-    from umcqa.models import go_offline
+    from umcqa.models import go_offline, identify_model
     from umcqa.stages import open_data, predict_to_file
 
     if offline:
         go_offline()
-    questions = open_data(data_config(data, split, limit, columns))
-    made = predict_to_file(questions, model, out, batch_size)
+    if engine.is_ray:
+        from umcqa.scale.work import PredictWork
+
+        work = PredictWork(model, batch_size, question_source(split, columns))
+        key = {"model": identify_model(model), "batch": batch_size, "split": split}
+        made = engine.run(work, data, out, {**key, "columns": columns}, workers, limit)
+    else:
+        questions = open_data(data_config(data, split, limit, columns))
+        made = predict_to_file(questions, model, Path(out), batch_size)
     if json:
-        print_json({"n": made["n"], "out": str(out)})
+        print_json({**counts_of(made), "out": out})
     else:
         print(f"answered {made['n']} questions: {out}")
     warn_limit(limit)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from umcqa.cli.engines import EngineFlags, counts_of, question_source, scoring_options
 from umcqa.cli.learning import TRAINED_MODEL, TrainFlags
 from umcqa.cli.options import (
     SCORER_HELP,
@@ -43,10 +44,11 @@ def _scores(questions: Any, settings: ScoreConfig, workers: int) -> Iterator[Sco
     )
 
 
+@with_flags(EngineFlags)
 @with_flags(ScorerFlags)
 def score_command(
     data: Data,
-    out: Annotated[Path, typer.Option(help="Where to write the scores (.jsonl).")],
+    out: Annotated[str, typer.Option(help="Where to write the scores (.jsonl).")],
     scorer: Annotated[str, typer.Option(help=SCORER_HELP)] = "window",
     split: Split = None,
     limit: Limit = None,
@@ -56,15 +58,24 @@ def score_command(
     json: Json = False,
     *,
     flags: ScorerFlags,
+    engine: EngineFlags,
 ) -> None:
     """Score every choice of every question, with evidence from the passage."""
-    from umcqa.stages import open_data, score_to_file
+    from umcqa.stages import open_data, score_key, score_to_file
 
-    questions = open_data(data_config(data, split, limit, columns))
     settings = flags.config(scorer)
-    made = score_to_file(questions, settings, out, workers, data_set=questions.data_set, seed=seed)
+    if engine.is_ray:
+        from umcqa.scale.work import ScoreWork
+
+        work = ScoreWork(scoring_options(settings), question_source(split, columns))
+        key = {"config": asdict(settings), "models": score_key(settings)[2:], "split": split}
+        made = engine.run(work, data, out, {**key, "columns": columns}, workers, limit)
+    else:
+        questions = open_data(data_config(data, split, limit, columns))
+        notes = {"data_set": questions.data_set, "seed": seed}
+        made = score_to_file(questions, settings, Path(out), workers, **notes)
     if json:
-        print_json({"n": made["n"], "out": str(out)})
+        print_json({**counts_of(made), "out": out})
     else:
         print(f"scored {made['n']} questions by {scorer}: {out}")
 

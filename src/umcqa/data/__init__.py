@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TypeAlias
 
 from umcqa.data import arrow, jsonfiles, mctest, race, tables
@@ -35,6 +36,8 @@ FILE_READERS: Mapping[str, Reader] = {
     ".tgz": race.read_archive,
     ".tar": race.read_archive,
 }
+# Files of which a folder may hold many, under whatever names.
+PART_ENDINGS = (".jsonl", ".ndjson", ".parquet")
 # Data sets that have settings of their own (configs/race-window.toml and so on).
 DATA_SETS: Mapping[Reader, str] = {
     race.read_folder: "race",
@@ -153,6 +156,8 @@ def locate_data(name: str) -> Path:
         raise InputError(f"cannot read it ({error.strerror}): check the path", name[:200]) from None
     if name == SAMPLE_NAME:
         return SAMPLE_PATH
+    if "://" in name:
+        raise InputError("is a URL: read it with --engine ray, or download it", name)
     raise InputError("no such file or folder: check the path", name)
 
 
@@ -165,11 +170,11 @@ def _reader(path: Path) -> Reader:
         return mctest.read_folder
     if arrow.is_saved_dataset(path):
         return arrow.read_saved_dataset
-    if _split_files(path):
-        return _read_split_files
+    if _data_files(path):
+        return _read_data_files
     raise InputError(
         "no questions found in this folder: give RACE, MCTest, a saved dataset, "
-        "or files such as train.jsonl",
+        "files such as train.jsonl, or .jsonl and .parquet parts",
         str(path),
     )
 
@@ -186,20 +191,35 @@ def _file_reader(path: Path) -> Reader:
     return FILE_READERS[ending]
 
 
-def _split_files(path: Path) -> list[tuple[str, Path]]:
-    """Data files of a folder with the split that each one's name gives."""
-    found = []
-    for file in sorted(path.iterdir()):
+def choose_files(names: Iterable[str], endings: Iterable[str]) -> list[tuple[str | None, str]]:
+    """The data files among a folder's, in order, each with the split that its name gives.
+
+    Files named for splits (train.jsonl), or else all those of a kind: the parts that Ray, Spark and
+    the like write. Names that begin with ``_`` or ``.`` are such engines' own.
+    """
+    named: list[tuple[str | None, str]] = []
+    others: list[tuple[str | None, str]] = []
+    for name in sorted(names):
+        file = PurePath(name)
+        if file.name.startswith(("_", ".")):
+            continue
         match = _SPLIT_FILE.fullmatch(file.stem.lower())
-        if match and any(file.name.lower().endswith(ending) for ending in FILE_READERS):
-            found.append((canonical_split(match[1]), file))
-    return found
+        if match and file.name.lower().endswith(tuple(endings)):
+            named.append((canonical_split(match[1]), name))
+        elif file.name.lower().endswith(PART_ENDINGS):
+            others.append((None, name))
+    return named or others
 
 
-def _read_split_files(path: Path, request: Request) -> Iterator[Located]:
-    from dataclasses import replace
+def _data_files(path: Path) -> list[tuple[str | None, Path]]:
+    found = choose_files((str(file) for file in path.iterdir()), FILE_READERS)
+    return [(split, Path(name)) for split, name in found]
 
-    for split, file in _split_files(path):
-        if request.split in (None, split):
+
+def _read_data_files(path: Path, request: Request) -> Iterator[Located]:
+    for split, file in _data_files(path):
+        if split is None:
+            yield from _file_reader(file)(file, request)
+        elif request.split in (None, split):
             for where, question in _file_reader(file)(file, request):
                 yield where, question if question.split else replace(question, split=split)

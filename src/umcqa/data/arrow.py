@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from umcqa.data.records import Fields, canonical_split, questions_of
+from umcqa.data.records import canonical_split
+from umcqa.data.rows import RowReader
 from umcqa.data.source import Located, Request, stem_of
 from umcqa.errors import InputError
 from umcqa.question import Question
@@ -25,16 +26,19 @@ def is_saved_dataset(path: Path) -> bool:
 
 def read_parquet(path: Path, request: Request) -> Iterator[Located]:
     """One Parquet file, a batch of rows at a time."""
+    yield from _read_rows(parquet_rows(path), str(path), stem_of(path), None, request)
+
+
+def parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file, of which a few are held at a time."""
     try:
         import pyarrow.parquet
     except ImportError:
         raise InputError(f"reading Parquet needs pyarrow: {_INSTALL}", str(path)) from None
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            rows = (row for batch in file.iter_batches(1024) for row in batch.to_pylist())
-            yield from _read_rows(rows, str(path), stem_of(path), None, request)
-    except InputError:
-        raise
+            for batch in file.iter_batches(1024):
+                yield from batch.to_pylist()
     except Exception as error:  # damaged columns raise more than Arrow's own errors
         raise InputError(
             f"not a readable Parquet file ({_in_one_line(error)}): get it again", str(path)
@@ -131,17 +135,14 @@ def _read_splits(loaded: Any, where: str, stem: str, request: Request) -> Iterat
 def _read_rows(
     rows: Iterable[Mapping[str, Any]], where: str, stem: str, split: str | None, request: Request
 ) -> Iterator[Located]:
-    fields: Fields | None = None
+    reader = RowReader(stem, request.columns, split)
     for number, row in enumerate(rows, 1):
-        fields = fields or Fields(row, request.columns, f"{where}:{number}")
-        try:
-            for question in questions_of(row, fields, f"{stem}-{number}", split):
-                yield f"{where}:{number}", _with_race_level(question, row)
-        except InputError as error:
-            raise InputError(str(error), f"{where}:{number}") from None
+        where_row = f"{where}:{number}"
+        for question in reader.questions(row, number, where_row):
+            yield where_row, with_race_level(question, row)
 
 
-def _with_race_level(question: Question, row: Mapping[str, Any]) -> Question:
+def with_race_level(question: Question, row: Mapping[str, Any]) -> Question:
     """The level of a RACE question on the hub, which stands only in its file's name."""
     match = re.fullmatch(r"(middle|high)\d+\.txt", str(row.get("example_id", "")))
     return replace(question, subsets=(match[1],)) if match and not question.subsets else question

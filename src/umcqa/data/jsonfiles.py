@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from umcqa.data.records import Fields, questions_of
+from umcqa.data.records import Fields
+from umcqa.data.rows import RowReader, parse_json
 from umcqa.data.source import Located, Request, stem_of
 from umcqa.data.textfiles import read_lines
 from umcqa.errors import InputError
@@ -19,7 +20,7 @@ _CHUNK_CHARACTERS = 1 << 20
 def read_jsonl(path: Path, request: Request) -> Iterator[Located]:
     """One JSON object a line; blank lines are passed over."""
     records = (
-        (f"{path}:{number}", number, _parse(line, f"{path}:{number}"))
+        (f"{path}:{number}", number, parse_json(line, f"{path}:{number}"))
         for number, line in read_lines(path)
         if not line.isspace()
     )
@@ -30,40 +31,20 @@ def read_json(path: Path, request: Request) -> Iterator[Located]:
     """A list of objects, read one by one; or one object, a story or a wrapper around a list."""
     text = "".join(line for _, line in read_lines(path)) if _starts_with(path, "{") else None
     if text is not None:
-        records = _records_of_object(_parse(text, f"{path}:1"), request)
+        records = _records_of_object(parse_json(text, f"{path}:1"), request)
     else:
         records = _stream_list(path)
     numbered = ((f"{path}:{number}", number, record) for number, record in enumerate(records, 1))
     yield from _read_records(numbered, path, request)
 
 
-def _parse(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise InputError("nested too deeply: see docs/data.md for the format", where) from None
-    except ValueError as error:
-        hint = " (one object a line is .jsonl)" if "Extra data" in str(error) else ""
-        raise InputError(f"not valid JSON ({error}): mend or remove it{hint}", where) from None
-
-
 def _read_records(
     records: Iterator[tuple[str, int, Any]], path: Path, request: Request
 ) -> Iterator[Located]:
-    known: dict[tuple[str, ...], Fields] = {}  # rows of a file mostly have the same names
+    rows = RowReader(stem_of(path), request.columns)
     for where, number, record in records:
-        if not isinstance(record, Mapping):
-            raise InputError(
-                "not a JSON object: write one object a question, see docs/data.md", where
-            )
-        names = tuple(record)
-        if names not in known:
-            known[names] = Fields(names, request.columns, where)
-        try:
-            for question in questions_of(record, known[names], f"{stem_of(path)}-{number}"):
-                yield where, question
-        except InputError as error:
-            raise InputError(str(error), where) from None
+        for question in rows.questions(record, number, where):
+            yield where, question
 
 
 def _starts_with(path: Path, character: str) -> bool:

@@ -41,11 +41,12 @@ def read_lines(path: Path, *, allow_bom: bool = False) -> Iterator[tuple[int, st
     """
     for number, line in enumerate(read_bytes_lines(path), 1):
         if number == 1:
-            line = _check_bom(line, f"{path}:1", allow_bom)
+            line = check_bom(line, f"{path}:1", allow_bom)
         yield number, decode(line, f"{path}:{number}")
 
 
-def _check_bom(line: bytes, where: str, allow_bom: bool) -> bytes:
+def check_bom(line: bytes, where: str, allow_bom: bool = False) -> bytes:
+    """A file's first line without the BOM that it may have; any other BOM is refused."""
     for mark, name in _BOMS.items():
         if line.startswith(mark):
             if allow_bom and name == "UTF-8":

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 import torch
 
+from umcqa.batches import in_batches
 from umcqa.neural.choosers import load_chooser
 from umcqa.question import Question
 from umcqa.scoring.scores import Range
@@ -17,8 +17,7 @@ def read_questions(
 ) -> Iterator[tuple[Question, tuple[float, ...], tuple[tuple[Range, ...], ...]]]:
     """Each question with its choices' log-probabilities and evidence."""
     chooser = load_chooser(model)
-    source = iter(questions)
-    while some := list(islice(source, batch)):
+    for some in in_batches(questions, batch):
         with torch.inference_mode():
             readings = list(chooser.read(some))
         for question, reading in zip(some, readings, strict=True):

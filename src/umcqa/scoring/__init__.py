@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from umcqa.batches import in_batches
 from umcqa.errors import InputError
 from umcqa.question import Question
 from umcqa.scoring import chooser, embedding, ensemble, lm, reader, window
@@ -22,7 +23,10 @@ SCORERS: Mapping[str, Scorer] = {
     "window": Scorer(window.score_window, family="lexical"),
     "window-distance": Scorer(window.score_window_distance, family="lexical"),
     "window-release": Scorer(
-        window.score_window_release, family="lexical", survey=window.count_words_of_release
+        window.score_window_release,
+        family="lexical",
+        survey=window.count_words_of_release,
+        add_surveys=window.add_counts,
     ),
     "reader": Scorer(reader.score_reader, family="reader", parallel=False),
     "reader-mass": Scorer(reader.score_reader_mass, family="reader", parallel=False),
@@ -32,7 +36,6 @@ SCORERS: Mapping[str, Scorer] = {
     "ensemble": Scorer(ensemble.score_ensemble, family="ensemble", parallel=False),
 }
 ENTRY_POINTS = "umcqa.scorers"  # where other packages register a `Scorer`
-_BATCH_QUESTIONS = 256
 
 
 @cache
@@ -53,6 +56,14 @@ def find_scorer(name: str) -> Scorer:
     return scorers()[name]
 
 
+def check_scoring(scorer: str, matcher: str | None) -> Scorer:
+    """The scorer; a wrong name is said before any work is done."""
+    entry = find_scorer(scorer)
+    if matcher is not None:
+        check_matcher(matcher)
+    return entry
+
+
 def score(
     questions: Iterable[Question],
     scorer: str = "window",
@@ -67,31 +78,17 @@ def score(
     fields of `ScorerOptions`. ``workers`` processes share the work of scorers without a model; the
     result is the same with any number of them. Answers are not looked at.
     """
-    entry = find_scorer(scorer)
+    entry = check_scoring(scorer, options.get("matcher"))
     if workers < 1:
         raise InputError(f"{workers} workers: give at least one")
-    if options.get("matcher") is not None:
-        check_matcher(options["matcher"])  # a wrong name is said before any work is done
     if spans is not None and not isinstance(spans, Mapping):
         spans = reader.load_spans(spans)
     settings = ScorerOptions(spans=spans, **options)
-    if entry.survey is not None:
+    if entry.survey is not None and settings.survey is None:
         if iter(questions) is questions:  # can be read only once, so it must be kept
             questions = list(questions)
         settings = replace(settings, survey=entry.survey(questions))
-    return _score_batches(_batches(questions), entry, settings, workers if entry.parallel else 1)
-
-
-def _batches(questions: Iterable[Question]) -> Iterator[list[Question]]:
-    """Batches of about the usual size that keep neighbours of one passage together."""
-    batch: list[Question] = []
-    for question in questions:
-        if len(batch) >= _BATCH_QUESTIONS and question.passage != batch[-1].passage:
-            yield batch
-            batch = []
-        batch.append(question)
-    if batch:
-        yield batch
+    return _score_batches(in_batches(questions), entry, settings, workers if entry.parallel else 1)
 
 
 def _score_batches(

@@ -50,11 +50,13 @@ class Scorer:
 
     Questions of one passage that stand next to each other come in one batch. ``family`` groups
     scorers that draw on the same knowledge and so err together. ``survey`` takes one look at all
-    the questions before any is scored, and its result reaches the function as an option.
+    the questions before any is scored, and its result reaches the function as an option;
+    ``add_surveys`` makes one of the surveys of two parts, for engines that work by parts.
     ``parallel`` says whether processes may share the work; scorers with a model use threads.
     """
 
     score: ScoreBatch
     family: str = "other"
     survey: Callable[[Iterable[Question]], Any] | None = None
+    add_surveys: Callable[[Any, Any], Any] | None = None
     parallel: bool = True

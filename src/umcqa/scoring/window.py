@@ -145,6 +145,15 @@ def count_words_of_release(questions: Iterable[Question]) -> dict[str | None, Co
     return counts
 
 
+def add_counts(
+    one: dict[str | None, Counter[str]], other: dict[str | None, Counter[str]]
+) -> dict[str | None, Counter[str]]:
+    """The counts of two parts of the questions together, in the first of them."""
+    for split, counts in other.items():
+        one.setdefault(split, Counter()).update(counts)
+    return one
+
+
 def score_window_release(batch: Sequence[Question], options: ScorerOptions) -> list[Scores]:
     """As the authors' code does: case and punctuation kept, words counted over the whole split."""
     result = []

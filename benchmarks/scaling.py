@@ -1,0 +1,176 @@
+"""How time and memory grow with the number of questions, and what a second worker brings.
+
+    python benchmarks/scaling.py [--sizes 1000,10000,100000,1000000] [--scorers window,…] [--ray]
+    python benchmarks/scaling.py --make 5000000 questions.jsonl     (only write such a file)
+
+The questions are those of RACE dev (from UMCQA_DATA; the embedded sample without it), repeated
+with new ids. Each row is the command as a user calls it, from file to file: its start, reading and
+writing are included. Memory is the largest sum over the command's processes, looked at every 50 ms;
+pages that they share count for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count, islice
+from pathlib import Path
+
+import psutil
+
+import umcqa
+from umcqa.files import write_questions
+from umcqa.question import Question
+from umcqa.scoring.reader import load_spans
+
+# Up to how many questions a scorer is measured by default: all of them together take minutes.
+LARGEST = {
+    "window": 1_000_000,
+    "window-distance": 100_000,
+    "window-release": 10_000,
+    "reader": 100_000,
+}
+RAY_QUESTIONS = 100_000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one run took."""
+
+    seconds: float
+    peak: float  # MiB, all processes together
+
+
+def source_questions() -> tuple[list[Question], dict[str, str]]:
+    """Questions to repeat, and a reader's span for each."""
+    folder = os.environ.get("UMCQA_DATA")
+    if folder is None:
+        questions = list(umcqa.load("sample"))
+        return questions, {one.id: one.choices[0] for one in questions}
+    questions = list(umcqa.load(Path(folder) / "RACE.tar.gz", "dev"))
+    return questions, load_spans(Path(folder) / "reference" / "predictions_race.dev.json")
+
+
+def repeat(questions: list[Question]) -> Iterator[Question]:
+    """The questions again and again, with ids of their own."""
+    for turn in count():
+        for one in questions:
+            yield replace(one, id=f"{turn}-{one.id}")
+
+
+def write_spans(path: Path, questions: list[Question], spans: dict[str, str], size: int) -> None:
+    """A span for each of the repeated questions."""
+    ids = [one.id for one in questions]
+    every = (f"{turn}-{id}" for turn in count() for id in ids)
+    repeated = {id: spans[id.partition("-")[2]] for id in islice(every, size)}
+    path.write_text(json.dumps(repeated), encoding="utf-8")
+
+
+def run(arguments: list[str]) -> Measured:
+    """A command's time and memory."""
+    start = time.perf_counter()
+    process = psutil.Popen([sys.executable, "-m", "umcqa", *arguments], stdout=subprocess.DEVNULL)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, tree_memory(process))
+        time.sleep(0.05)
+    if process.returncode:
+        sys.exit(f"umcqa {' '.join(arguments)} ended with code {process.returncode}")
+    return Measured(time.perf_counter() - start, peak / 2**20)
+
+
+def tree_memory(process: psutil.Process) -> int:
+    """Resident memory of a process and all below it."""
+    total = 0
+    try:
+        for one in (process, *process.children(recursive=True)):
+            total += one.memory_info().rss
+    except psutil.Error:  # one that has just ended
+        pass
+    return total
+
+
+def scorer_flags(scorer: str, spans: Path) -> list[str]:
+    """A reader is light where its spans are given."""
+    more = ["--matcher", "gestalt", "--spans", str(spans)] if scorer == "reader" else []
+    return ["--scorer", scorer, *more]
+
+
+def table_row(name: str, size: int, one: Measured, two: Measured | None) -> str:
+    """A row of the table; without a second figure for scorers that run in one process."""
+    cells = [name, f"{size:,}", f"{one.seconds:.1f}", f"{size / one.seconds:,.0f}"]
+    cells += [f"{one.peak:.0f}"]
+    if two is None:
+        cells += ["", "", "", ""]
+    else:
+        cells += [f"{two.seconds:.1f}", f"{size / two.seconds:,.0f}", f"{two.peak:.0f}"]
+        cells += [f"{one.seconds / two.seconds:.2f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def measure_local(scorers: list[str], sizes: list[int], folder: Path) -> None:
+    """The local engine, scorer by scorer."""
+    questions, spans = source_questions()
+    for size in sizes:
+        data, out = folder / f"{size}.jsonl", folder / "scores.jsonl"
+        write_questions(data, islice(repeat(questions), size))
+        for scorer in scorers:
+            if size > LARGEST.get(scorer, size):
+                continue
+            if scorer == "reader":
+                write_spans(folder / "spans.json", questions, spans, size)
+            flags = scorer_flags(scorer, folder / "spans.json")
+            arguments = ["score", "--data", str(data), *flags, "--out", str(out)]
+            one = run(arguments)
+            two = run([*arguments, "--workers", "2"]) if scorer != "reader" else None
+            print(table_row(scorer, size, one, two), flush=True)
+        if size != RAY_QUESTIONS:
+            data.unlink()
+
+
+def measure_ray(size: int, folder: Path) -> None:
+    """Ray on this machine, its start included."""
+    questions, _ = source_questions()
+    data, out = folder / f"{size}.jsonl", folder / "parts"
+    if not data.exists():
+        write_questions(data, islice(repeat(questions), size))
+    figures = []
+    for workers in ("1", "2"):
+        shutil.rmtree(out, ignore_errors=True)
+        arguments = ["score", "--data", str(data), "--scorer", "window", "--engine", "ray"]
+        figures.append(run([*arguments, "--out", str(out), "--workers", workers]))
+    print(table_row("window, `--engine ray`", size, *figures), flush=True)
+
+
+def main() -> None:
+    """Measure and print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", default="1000,10000,100000,1000000")
+    parser.add_argument("--scorers", default=",".join(LARGEST))
+    parser.add_argument("--ray", action="store_true", help=f"also Ray, {RAY_QUESTIONS} questions")
+    parser.add_argument("--make", nargs=2, metavar=("N", "FILE"), help="only write questions")
+    given = parser.parse_args()
+    if given.make:
+        n, file = given.make
+        write_questions(file, islice(repeat(source_questions()[0]), int(n)))
+        return
+    sizes = [int(size) for size in given.sizes.split(",")]
+    print("| scorer | questions | 1 worker, s | a second | peak MiB |", end="")
+    print(" 2 workers, s | a second | peak MiB | speed-up |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+    with tempfile.TemporaryDirectory() as folder:
+        measure_local(given.scorers.split(","), sizes, Path(folder))
+        if given.ray:
+            measure_ray(min(RAY_QUESTIONS, max(sizes)), Path(folder))
+
+
+if __name__ == "__main__":
+    main()
