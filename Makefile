@@ -34,7 +34,7 @@ $(BIN)/python:
 	@touch $@
 
 .venv/.test: $(SOURCES) | $(BIN)/python
-	$(INSTALL) --editable '.[dev,hub,neural,onnx]'
+	$(INSTALL) --editable '.[dev,hub,neural,onnx,serve]'
 	@touch $@ .venv/.run
 
 clean:

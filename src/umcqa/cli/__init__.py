@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from umcqa.cli import data, knowledge, learning, making, report, reproduction, scoring
+from umcqa.cli import data, knowledge, learning, making, report, reproduction, scoring, serving
 from umcqa.errors import InputError
 
 DEBUG_VARIABLE = "UMCQA_DEBUG"
@@ -23,6 +23,7 @@ REPEATED_OPTIONS = {
     "train-reader": ("--data", "--held-out"),
     "evaluate-reader": ("--data",),
 }
+SERVE_MODULES = ("fastapi", "uvicorn", "prometheus_client", "python_multipart")
 NEURAL_MODULES = ("torch", "transformers", "sentence_transformers", "safetensors", "gguf", "peft")
 INTERRUPTED = 130  # the exit code that Typer gives a keyboard interrupt
 
@@ -34,7 +35,7 @@ app = typer.Typer(
     "and why; score the choices, select candidates to learn from, evaluate and analyse.\n\n"
     "Start with `umcqa answer FILE` on your questions, or with `umcqa run` on the sample.",
 )
-for module in (knowledge, data, scoring, learning, report, making, reproduction):
+for module in (knowledge, data, scoring, learning, report, serving, making, reproduction):
     for name, command in module.COMMANDS.items():
         app.command(name)(command)
 
@@ -55,9 +56,11 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in NEURAL_MODULES:
+        module = (error.name or "").partition(".")[0]
+        if module not in (*NEURAL_MODULES, *SERVE_MODULES):
             raise
-        _fail(f"this needs {error.name}: install it with pip install 'umcqa[neural]'", 2)
+        extra = "serve" if module in SERVE_MODULES else "neural"
+        _fail(f"this needs {error.name}: install it with pip install 'umcqa[{extra}]'", 2)
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
