@@ -22,7 +22,7 @@ class QuestionBrowser {
     ["0.9-2", "90% and more"],
   ];
   static ORDERS = [
-    ["doubt", "check first: most doubtful"],
+    ["doubt", "check first (doubtful)"],
     ["sure", "surest first"],
     ["data", "as in the data"],
   ];
@@ -31,7 +31,7 @@ class QuestionBrowser {
     ["", "marked or not"],
     ["open", "not marked yet"],
     ["marked", "marked"],
-    ["corrected", "marked otherwise than answered"],
+    ["corrected", "corrected"],
   ];
   static VIEWS = [
     ["single", "one by one"],
