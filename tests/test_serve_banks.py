@@ -260,7 +260,9 @@ def test_a_disk_that_takes_nothing_is_told_without_a_path(
 def test_the_table_has_words_and_no_formulas(client: TestClient) -> None:
     questions = [
         *bank_questions(4),
-        make_question(4, question=HOSTILE.partition("\u2028")[2], choices=("=1+1", "-5", "+x"), id="@id"),
+        make_question(
+            4, question=HOSTILE.partition("\u2028")[2], choices=("=1+1", "-5", "+x"), id="@id"
+        ),
     ]
     bank = finished(client, upload(client, as_jsonl(questions), "my quiz ü.jsonl"))
     mark(client, bank, "@id", 1)

@@ -69,7 +69,9 @@ def _to_out(one: Answer) -> AnswerOut:
 @router.get("/v1/about", tags=["server"])
 async def tell_about(request: Request) -> AboutOut:
     """What answers here."""
-    return AboutOut(version=__version__, by=service_of(request).answerer.name)
+    service = service_of(request)
+    upload_bytes = service.settings.limits.upload_bytes
+    return AboutOut(version=__version__, by=service.answerer.name, upload_bytes=upload_bytes)
 
 
 @router.get("/v1/samples", tags=["answers"])

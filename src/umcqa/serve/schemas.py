@@ -165,6 +165,7 @@ class AboutOut(BaseModel):
     version: str
     by: str
     max_questions: int = MAX_QUESTIONS
+    upload_bytes: int
 
 
 class FieldProblem(BaseModel):

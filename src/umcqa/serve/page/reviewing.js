@@ -71,6 +71,13 @@ function item(bank) {
 
 async function upload(file) {
   if (!file) return;
+  const { upload_bytes: most } = await getJson("/v1/about");
+  if (file.size > most) {
+    // The server would break it off, which browsers take for a lost connection.
+    const size = Math.floor(file.size / 1e6);
+    tell("upload-status", `${file.name} has ${size} MB, and ${most >> 20} MiB are allowed: upload it in parts.`, true);
+    return;
+  }
   tell("upload-status", `Uploading ${file.name} …`);
   const body = new FormData();
   body.append("file", file);
