@@ -25,6 +25,7 @@ benchmark: .venv/.test
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/prediction.py
 	$(BIN)/python benchmarks/accuracy.py
+	$(BIN)/python benchmarks/serving.py
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
