@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 import umcqa
 from conftest import make_question
-from serving import BASE, DOG_BODY, PATIENCE, running_app, wait_for
+from running_servers import BASE, DOG_BODY, PATIENCE, running_app, wait_for
 from umcqa.errors import InputError
 from umcqa.question import Question
 from umcqa.serve.answering import Answer, Answerer
@@ -279,7 +279,7 @@ def test_a_token_guards_the_api(tmp_path: Path) -> None:
         for path in ("/healthz", "/readyz", "/", "/docs"):
             assert client.get(path).status_code == 200
         for headers in ({}, {"Authorization": "Bearer nö"}, {"Authorization": f"Basic {TOKEN}"}):
-            encoded = {k: v.encode() for k, v in headers.items()}
+            encoded = {k.encode(): v.encode() for k, v in headers.items()}
             refused = client.post("/v1/answer", json=DOG_BODY, headers=encoded)
             assert problem_of(refused, 401)["reason"] == "token"
             assert refused.headers["www-authenticate"] == "Bearer"

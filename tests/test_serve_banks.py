@@ -17,8 +17,9 @@ from starlette.testclient import TestClient
 
 import umcqa
 from conftest import Command, make_question
-from serving import PATIENCE, bank_questions, running_app, wait_for
+from running_servers import PATIENCE, bank_questions, running_app, wait_for
 from umcqa.candidates import make_lessons
+from umcqa.config import TrainConfig
 from umcqa.files import to_json, write_questions
 from umcqa.journal import journal_path
 from umcqa.question import Question, to_row
@@ -320,8 +321,8 @@ def test_marks_are_what_training_learns_from(
 def test_a_trained_model_can_be_served(tmp_path: Path, encoder: Path) -> None:
     questions = bank_questions(3)
     candidates = umcqa.select(umcqa.score(questions, "window"), threshold=-1e9, max_candidates=2)
-    settings = {"model": str(encoder), "objective": "mml", "epochs": 1, "max_length": 96}
-    umcqa.train(questions, candidates, out=tmp_path / "model", **settings)
+    settings = TrainConfig(model=str(encoder), objective="mml", epochs=1, max_length=96)
+    umcqa.train(questions, candidates, out=tmp_path / "model", config=settings)
     model = str(tmp_path / "model")
     write_questions(tmp_path / "quiz.jsonl", questions)
     with running_app(tmp_path / "reviews", Answerer("window", model)) as client:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import make_question
-from serving import PATIENCE
+from running_servers import PATIENCE
 from umcqa.errors import InputError
 from umcqa.question import Question
 from umcqa.serve.answering import Answer, Answerer

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 
-from serving import BASE, bank_questions, running_app
+from running_servers import BASE, bank_questions, running_app
 from umcqa.files import to_json
 from umcqa.question import to_row
 
@@ -40,7 +40,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Any]
         rows = "".join(to_json(to_row(one)) + "\n" for one in bank_questions())
         bank = client.post("/v1/banks", files={"file": ("quiz.jsonl", rows.encode())}).json()
         document = schemathesis.openapi.from_asgi("/openapi.json", client.app, headers=HEADERS)
-        yield [found.ok() for found in document.get_all_operations()], bank["id"]
+        found = [one.ok() for one in document.get_all_operations()]  # type: ignore[union-attr]
+        yield found, bank["id"]
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: str(mode.value))

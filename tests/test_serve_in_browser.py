@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from conftest import make_question
-from serving import Server, bank_questions, wait_for
+from running_servers import Server, bank_questions, wait_for
 from umcqa.files import write_questions
 from umcqa.question import Question
 

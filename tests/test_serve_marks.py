@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from serving import PATIENCE
+from running_servers import PATIENCE
 from umcqa.serve.marks import MarksLog
 
 HOSTILE = '"}\n{"question": "x", "choice": 1}\n\u2028</script>'

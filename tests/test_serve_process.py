@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from conftest import Command
-from serving import DOG_BODY, PATIENCE, Server, wait_for
+from running_servers import DOG_BODY, PATIENCE, Server, wait_for
 from umcqa.serve.settings import ServeSettings, is_loopback
 
 TOKEN = "a-secret-of-more-than-16"

@@ -10,11 +10,10 @@ from fastapi import APIRouter, Path, Query, Request, Response, UploadFile
 from fastapi.concurrency import run_in_threadpool
 
 from umcqa.errors import InputError
-from umcqa.files import to_json
 from umcqa.serve.answer_routes import service_of
 from umcqa.serve.banks import Bank
 from umcqa.serve.described import problems
-from umcqa.serve.downloads import answers_as_csv, answers_as_jsonl, to_jsonl
+from umcqa.serve.downloads import answers_as_csv, answers_as_jsonl, records_as_json, to_jsonl
 from umcqa.serve.problems import Problem
 from umcqa.serve.schemas import BankOut, BanksOut, FieldProblem, MarkBody, MarkOut, RecordsOut
 from umcqa.serve.service import storage_problem
@@ -89,8 +88,8 @@ def resume_job(request: Request, id: BankId) -> BankOut:
 @router.get("/{id}/records", response_model=RecordsOut, responses=problems(404, 422))
 def list_records(request: Request, id: BankId) -> Response:
     """Questions with answers, evidence and marks, as far as there are any."""
-    records = service_of(request).find(id).records()
-    return Response(to_json(records), media_type="application/json")
+    bank = service_of(request).find(id)
+    return Response(records_as_json(bank), media_type="application/json")
 
 
 @router.post("/{id}/marks", responses=problems(404, 413, 422, 503))

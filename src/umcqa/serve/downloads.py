@@ -48,6 +48,18 @@ def answers_as_jsonl(bank: Bank, check_first: bool) -> str:
     )
 
 
+def records_as_json(bank: Bank) -> str:
+    """What `Bank.records` gives, made piece by piece: one large piece would hold up all threads."""
+    return (
+        "{"
+        + ", ".join(
+            f"{to_json(name)}: [{', '.join(map(to_json, values))}]"
+            for name, values in bank.records().items()
+        )
+        + "}"
+    )
+
+
 def to_jsonl(rows: Iterable[dict[str, Any]]) -> str:
     """One JSON object a line."""
     return "".join(to_json(row) + "\n" for row in rows)
