@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,6 +140,24 @@ def test_answers_do_not_depend_on_the_batch() -> None:
     questions = [make_question(n, passage=f"The dog {n} sat. It ran home.") for n in range(9)]
     together = answerer(questions)
     assert together == [answerer([one])[0] for one in questions]
+
+
+def test_a_language_model_reads_on_every_core_and_answers_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs the neural extra")
+    from tiny_models import STORY, write_tiny_lm
+
+    answerer = Answerer("lm", options={"lm": str(write_tiny_lm(tmp_path))})
+    choices = ("the old barn", "the red fox", "an egg")
+    questions = [
+        Question(f"q{n}", f"{'red ' * (n // 2)} {STORY}", "Where did the fox ran to?", choices)
+        for n in range(7)
+    ]
+    together = answerer(questions)
+    for question, found in zip(questions, together, strict=True):
+        (alone,) = answerer([question])
+        assert found.pop("scores") == pytest.approx(alone.pop("scores"), abs=1e-5)
+        assert found.pop("confidence") == pytest.approx(alone.pop("confidence"), abs=1e-5)
+        assert found == alone  # the evidence, too, which is what each thread watched
 
 
 def test_a_scorer_that_looks_at_all_questions_is_refused() -> None:
