@@ -9,7 +9,7 @@ import threading
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from openpyxl import Workbook
@@ -150,7 +150,7 @@ def test_too_many_questions_are_refused(tmp_path: Path) -> None:
 class Paced(Answerer):
     """The sliding window, one batch of a job for each time it is let."""
 
-    let = threading.Semaphore(0)
+    let: ClassVar[threading.Semaphore]
 
     def __call__(self, questions: Sequence[Question]) -> list[Answer]:
         if questions[0].id != "warm":
@@ -158,8 +158,15 @@ class Paced(Answerer):
         return super().__call__(questions)
 
 
-def test_a_job_can_be_stopped_and_goes_on_even_in_another_server(tmp_path: Path) -> None:
-    paced = Paced("window")
+@pytest.fixture
+def paced(monkeypatch: pytest.MonkeyPatch) -> Paced:
+    monkeypatch.setattr(Paced, "let", threading.Semaphore(0), raising=False)
+    return Paced("window")
+
+
+def test_a_job_can_be_stopped_and_goes_on_even_in_another_server(
+    tmp_path: Path, paced: Paced
+) -> None:
     questions = bank_questions(40)
     with running_app(tmp_path, paced) as client:
         bank = upload(client, as_jsonl(questions))
@@ -185,8 +192,9 @@ def test_a_job_can_be_stopped_and_goes_on_even_in_another_server(tmp_path: Path)
     assert not journal_path(folder / "answers.jsonl").exists()
 
 
-def test_a_waiting_job_can_be_cancelled_and_another_comes_first(tmp_path: Path) -> None:
-    paced = Paced("window")
+def test_a_waiting_job_can_be_cancelled_and_another_comes_first(
+    tmp_path: Path, paced: Paced
+) -> None:
     with running_app(tmp_path, paced) as client:
         first = upload(client, as_jsonl(bank_questions(4)))
         second = upload(client, as_jsonl(bank_questions(5)))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from http.client import HTTPConnection
 from pathlib import Path
@@ -65,6 +66,25 @@ def test_it_tells_its_address_answers_and_drains_on_sigterm(tmp_path: Path) -> N
 
 def test_ctrl_c_is_an_interruption(tmp_path: Path) -> None:
     server = Server(tmp_path)
+    assert server.stop(signal.SIGINT) == (130, "interrupted\n")
+
+
+def test_a_model_in_the_midst_of_its_work_does_not_keep_it_from_ending(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import time\n"
+        "from umcqa import Scores\n"
+        "def score(batch, options):\n"
+        "    time.sleep(600 if batch[0].id != 'warm' else 0)\n"
+        "    return [Scores(q.id, (0.0, 0.0), ((), ())) for q in batch]\n"
+    )
+    info = tmp_path / "slow-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: slow\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[umcqa.scorers]\nslow = slow:score\n")
+    options = ("--scorer", "slow", "--timeout", "1")
+    server = Server(tmp_path / "reviews", *options, PYTHONPATH=str(tmp_path))
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+        call(server.address, "v1/answer", DOG_BODY)
     assert server.stop(signal.SIGINT) == (130, "interrupted\n")
 
 

@@ -97,6 +97,12 @@ class BatchQueue:
                 queue.clear()
             self._changed.notify_all()
 
+    def join(self, seconds: float) -> bool:
+        """Wait for the model to end what it has in hand; whether it did."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
     def _add(self, queue: deque[_Entry], questions: Sequence[Question]) -> list[Future[Answer]]:
         entries = [_Entry(question) for question in questions]
         queue.extend(entries)

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from typing import NoReturn
 
 import uvicorn
 
@@ -35,20 +36,30 @@ def serve(
     )
     # After its shutdown uvicorn raises the signal again, for whoever waits for it: nobody here.
     before = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    service = Service(settings, answerer)
     try:
-        asyncio.run(_serve(settings, answerer, listening, tell))
+        asyncio.run(_serve(service, listening, tell))
+        has_ended = service.close()
+    except KeyboardInterrupt:
+        if not service.close(seconds=1.0):
+            print("interrupted", file=sys.stderr)
+            _leave(130)
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
         listening.close()
+    if not has_ended:
+        _leave(0)
 
 
-async def _serve(
-    settings: ServeSettings,
-    answerer: Answerer,
-    listening: socket.socket,
-    tell: Callable[[str], None],
-) -> None:
-    service = Service(settings, answerer)
+def _leave(code: int) -> NoReturn:
+    """End at once: a thread in the midst of a model would crash while Python takes itself down."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+async def _serve(service: Service, listening: socket.socket, tell: Callable[[str], None]) -> None:
     config = uvicorn.Config(
         create_app(service),
         log_config=None,
@@ -82,7 +93,6 @@ async def _serve(
         await serving
         raise
     await serving
-    await asyncio.to_thread(service.close)
 
 
 def _tell_loop(

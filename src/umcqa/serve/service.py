@@ -49,13 +49,16 @@ class Service:
         self.jobs.start()
         self.is_ready = True
 
-    def close(self) -> None:
-        """End the threads; a job stops after the questions in hand."""
+    def close(self, seconds: float = 10.0) -> bool:
+        """End the threads, a job after the questions in hand; whether all have ended in time."""
         was_ready, self.is_ready = self.is_ready, False
         self.jobs.close()
         self._queue.close()
-        if was_ready:
-            self.jobs.join(self.settings.limits.answer_seconds)
+        if not was_ready:
+            return False  # models may still be loaded, and nothing can stop that
+        has_ended = self._queue.join(seconds)
+        self.jobs.join(seconds)
+        return has_ended
 
     def check_ready(self) -> None:
         """Refuse what needs the models while there are none."""
