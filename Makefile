@@ -26,6 +26,7 @@ benchmark: .venv/.test
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/prediction.py
 	$(BIN)/python benchmarks/accuracy.py
+	$(BIN)/python benchmarks/serving.py
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
@@ -35,7 +36,7 @@ $(BIN)/python:
 	@touch $@
 
 .venv/.test: $(SOURCES) | $(BIN)/python
-	$(INSTALL) --editable '.[dev,hub,neural,onnx,ray]'
+	$(INSTALL) --editable '.[dev,hub,neural,onnx,ray,serve]'
 	@touch $@ .venv/.run
 
 clean:

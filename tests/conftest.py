@@ -2,14 +2,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from umcqa.cli import main
 from umcqa.question import Question
+
+if TYPE_CHECKING:
+    from selenium import webdriver
 
 # A slow machine is no failure: the first example of a test may load a library.
 settings.register_profile("umcqa", deadline=None)
@@ -77,6 +82,33 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tiny_models import write_tiny_encoder
 
     return write_tiny_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+BROWSER_FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--window-size=1280,1000", "--force-prefers-reduced-motion"),
+)
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    """A real browser without a window."""
+    from selenium import webdriver
+
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+    driver = shutil.which("chromedriver")
+    if browser is None or driver is None:
+        pytest.skip("chromium and chromedriver are not installed: this test needs a browser")
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for flag in BROWSER_FLAGS:
+        options.add_argument(flag)
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield started
+    started.quit()
 
 
 @pytest.fixture

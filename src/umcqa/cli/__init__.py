@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from umcqa.cli import data, knowledge, learning, making, report, reproduction, scoring
+from umcqa.cli import data, knowledge, learning, making, report, reproduction, scoring, serving
 from umcqa.errors import InputError
 
 DEBUG_VARIABLE = "UMCQA_DEBUG"
@@ -23,8 +23,13 @@ REPEATED_OPTIONS = {
     "train-reader": ("--data", "--held-out"),
     "evaluate-reader": ("--data",),
 }
+SERVE_MODULES = ("fastapi", "uvicorn", "prometheus_client", "python_multipart")
 NEURAL_MODULES = ("torch", "transformers", "sentence_transformers", "safetensors", "gguf", "peft")
-EXTRAS = {**dict.fromkeys(NEURAL_MODULES, "neural"), **dict.fromkeys(("ray", "fsspec"), "ray")}
+EXTRAS = {
+    **dict.fromkeys(NEURAL_MODULES, "neural"),
+    **dict.fromkeys(SERVE_MODULES, "serve"),
+    **dict.fromkeys(("ray", "fsspec"), "ray"),
+}
 INTERRUPTED = 130  # the exit code that Typer gives a keyboard interrupt
 
 app = typer.Typer(
@@ -35,7 +40,7 @@ app = typer.Typer(
     "and why; score the choices, select candidates to learn from, evaluate and analyse.\n\n"
     "Start with `umcqa answer FILE` on your questions, or with `umcqa run` on the sample.",
 )
-for module in (knowledge, data, scoring, learning, report, making, reproduction):
+for module in (knowledge, data, scoring, learning, report, serving, making, reproduction):
     for name, command in module.COMMANDS.items():
         app.command(name)(command)
 

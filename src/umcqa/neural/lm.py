@@ -4,24 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
 from umcqa.errors import InputError
 from umcqa.neural.causal import load_causal
+from umcqa.neural.cores import share_out
 from umcqa.neural.story import StoryBuilder, choice_log_probabilities, watch_choices
+from umcqa.neural.watching import watchable
 from umcqa.question import Question
 from umcqa.scoring.scores import Range
 
 _TOLERANCE = 1e-3
+ChoiceScores: TypeAlias = tuple[list[float], list[tuple[Range, ...]]]
 
 
 def choice_scores(
-    questions: Sequence[Question], lm: str, less_prior: bool
-) -> Iterator[tuple[list[float], list[tuple[Range, ...]]]]:
-    """Scores and evidence of each choice, for questions of one passage."""
+    groups: Sequence[Sequence[Question]], lm: str, less_prior: bool
+) -> list[list[ChoiceScores]]:
+    """Scores and evidence of each choice, for groups of questions of one passage each.
+
+    Every core reads groups of its own: a story is too short to keep several cores busy.
+    """
     model, builder = _load(lm)
+
+    def read(numbers: Sequence[int]) -> list[tuple[int, list[ChoiceScores]]]:
+        return [
+            (number, list(_read_group(model, builder, groups[number], less_prior)))
+            for number in numbers
+        ]
+
+    with watchable(model):
+        found = dict(share_out(read, range(len(groups)), model.device))
+    return [found[number] for number in range(len(groups))]
+
+
+def _read_group(
+    model: Any, builder: StoryBuilder, questions: Sequence[Question], less_prior: bool
+) -> Iterator[ChoiceScores]:
     asked = iter(questions)
     with torch.inference_mode():
         prior = iter(_prior(model, builder, questions) if less_prior else [])

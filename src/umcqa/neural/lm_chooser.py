@@ -21,8 +21,10 @@ from umcqa.models.safety import ADAPTER_CONFIG
 from umcqa.neural.causal import read_causal
 from umcqa.neural.chooser import ChooserSettings, Reading
 from umcqa.neural.lm import check_sharing
+from umcqa.neural.cores import share_out
 from umcqa.neural.loop import default_parameter_groups
 from umcqa.neural.story import Story, StoryBuilder, read_choices, watch_choices
+from umcqa.neural.watching import watchable
 from umcqa.question import Question
 
 HEAD_FILE = "head.safetensors"
@@ -104,18 +106,33 @@ class LanguageModelChooser:
         return [logits for logits, _ in rows], [likelihoods for _, likelihoods in rows]
 
     def read(self, questions: Sequence[Question]) -> Iterator[Reading]:
-        """Scores and evidence. A story is read by itself, so nothing depends on the others."""
-        found: dict[int, Reading] = {}
-        for group in self.group(questions):
-            numbers = iter(group)
-            for story in self.builder.build([questions[number] for number in group]):
-                with watch_choices(self._choosing.lm, story) as evidence_of:
-                    made = self._choosing(story)
-                for (row, _), choices in zip(made, story.choices, strict=True):
-                    number = next(numbers)
-                    evidence = tuple(evidence_of(questions[number], choice) for choice in choices)
-                    found[number] = Reading(row.float().cpu(), evidence)
+        """Scores and evidence. A story is read by itself, so nothing depends on the others.
+
+        Every core reads stories of its own: one is too short to keep several cores busy.
+        """
+
+        def read(groups: Sequence[Sequence[int]]) -> list[tuple[int, Reading]]:
+            with torch.inference_mode():  # which each thread has to say
+                return [
+                    one for group in groups for one in self._read_group(questions, group)
+                ]
+
+        lm = self._choosing.lm
+        with watchable(lm):
+            found = dict(share_out(read, self.group(questions), lm.device))
         yield from (found[number] for number in range(len(questions)))
+
+    def _read_group(
+        self, questions: Sequence[Question], group: Sequence[int]
+    ) -> Iterator[tuple[int, Reading]]:
+        numbers = iter(group)
+        for story in self.builder.build([questions[number] for number in group]):
+            with watch_choices(self._choosing.lm, story) as evidence_of:
+                made = self._choosing(story)
+            for (row, _), choices in zip(made, story.choices, strict=True):
+                number = next(numbers)
+                evidence = tuple(evidence_of(questions[number], choice) for choice in choices)
+                yield number, Reading(row.float().cpu(), evidence)
 
     def is_cut(self, question: Question) -> bool:
         """Whether the passage does not fit."""

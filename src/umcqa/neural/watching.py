@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +16,16 @@ from umcqa.scoring.scores import Range
 from umcqa.scoring.sentences import sentences
 
 _NAME = "umcqa_watched_sdpa"
-_watched: list[tuple[torch.Tensor, list[torch.Tensor]]] = []  # rows to watch, and what was seen
+
+
+class _Watched(threading.local):
+    """What each thread watches: rows, and what was seen of them."""
+
+    def __init__(self) -> None:
+        self.stack: list[tuple[torch.Tensor, list[torch.Tensor]]] = []
+
+
+_watched = _Watched()
 
 
 def _attention(
@@ -26,8 +36,8 @@ def _attention(
     attention_mask: torch.Tensor | None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    if _watched:
-        rows, seen = _watched[-1]
+    if _watched.stack:
+        rows, seen = _watched.stack[-1]
         keys = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
         logits = (
             query[:, :, rows]
@@ -43,19 +53,31 @@ def _attention(
 
 
 @contextmanager
-def watch_attention(model: Any, rows: Sequence[int]) -> Iterator[list[torch.Tensor]]:
-    """What the tokens in those rows attend to, a tensor (batch, rows, length) for each layer."""
+def watchable(model: Any) -> Iterator[None]:
+    """A model that can be watched. Threads that share one need this around all of them."""
     AttentionInterface.register(_NAME, _attention)
     AttentionMaskInterface.register(_NAME, sdpa_mask)
     before = model.config._attn_implementation
-    seen: list[torch.Tensor] = []
+    if before == _NAME:
+        yield
+        return
     model.set_attn_implementation(_NAME)
-    _watched.append((torch.tensor(rows, device=model.device), seen))
     try:
-        yield seen
+        yield
     finally:
-        _watched.pop()
         model.set_attn_implementation(before)
+
+
+@contextmanager
+def watch_attention(model: Any, rows: Sequence[int]) -> Iterator[list[torch.Tensor]]:
+    """What the tokens in those rows attend to, a tensor (batch, rows, length) for each layer."""
+    seen: list[torch.Tensor] = []
+    with watchable(model):
+        _watched.stack.append((torch.tensor(rows, device=model.device), seen))
+        try:
+            yield seen
+        finally:
+            _watched.stack.pop()
 
 
 def attention_of_upper_layers(seen: Sequence[torch.Tensor]) -> torch.Tensor:

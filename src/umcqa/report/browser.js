@@ -1,6 +1,6 @@
 // A browser of answered questions: filters, a list, and one question with its evidence.
 //
-//   const browser = new QuestionBrowser(element, { records, onMark });
+//   const browser = new QuestionBrowser(element, { records, onMark, withTable });
 //
 // A record: {id, passage, question, choices: [text], chosen: index, probabilities: [0 to 1],
 // evidence: for each choice [[start, end], …] in code points of the passage, type, subsets: [text],
@@ -8,7 +8,8 @@
 //
 // With `onMark(id, choiceIndex | null)`, clicking a choice or its digit marks it as the answer, and
 // the same again or Backspace takes that back; the record's `marked` holds it. Without it, a click
-// keeps a choice's evidence shown. A classic script, since modules cannot be loaded from disk.
+// keeps a choice's evidence shown. `withTable` adds a view of the questions as a table. A classic
+// script, since modules cannot be loaded from disk.
 "use strict";
 
 class QuestionBrowser {
@@ -21,16 +22,28 @@ class QuestionBrowser {
     ["0.9-2", "90% and more"],
   ];
   static ORDERS = [
-    ["doubt", "most doubtful first"],
+    ["doubt", "check first (doubtful)"],
     ["sure", "surest first"],
     ["data", "as in the data"],
   ];
 
-  constructor(root, { records = [], onMark = null } = {}) {
+  static MARKS = [
+    ["", "marked or not"],
+    ["open", "not marked yet"],
+    ["marked", "marked"],
+    ["corrected", "corrected"],
+  ];
+  static VIEWS = [
+    ["single", "one by one"],
+    ["table", "table"],
+  ];
+
+  constructor(root, { records = [], onMark = null, withTable = false } = {}) {
     this.root = root;
     this.onMark = onMark;
+    this.withTable = withTable;
     root.classList.add("question-browser");
-    root.addEventListener("keydown", (event) => this._onKey(event));
+    root.addEventListener("keydown", (event) => this.takeKey(event));
     this._build();
     this.setRecords(records);
   }
@@ -75,6 +88,16 @@ class QuestionBrowser {
     this.onMark(record.id, record.marked);
   }
 
+  /** By what the questions are ordered: doubt, sure or data. */
+  get order() {
+    return this._filters.order.value;
+  }
+
+  setOrder(order) {
+    this._filters.order.value = order;
+    this._apply();
+  }
+
   // --- filters -------------------------------------------------------------------------------
 
   _build() {
@@ -84,10 +107,14 @@ class QuestionBrowser {
       type: make("select"),
       result: make("select"),
       confidence: make("select"),
+      marks: make("select"),
       order: make("select"),
+      view: make("select"),
     };
     fillSelect(this._filters.confidence, QuestionBrowser.BANDS);
+    fillSelect(this._filters.marks, QuestionBrowser.MARKS);
     fillSelect(this._filters.order, QuestionBrowser.ORDERS);
+    fillSelect(this._filters.view, QuestionBrowser.VIEWS);
     const form = make("form", { className: "filters", role: "search", ariaLabel: "Which questions" });
     for (const [name, control] of Object.entries(this._filters)) {
       control.name = name;
@@ -95,6 +122,8 @@ class QuestionBrowser {
       const text = name === "text" ? "Search" : name[0].toUpperCase() + name.slice(1);
       form.append(make("label", {}, make("span", {}, text), control));
     }
+    this._filters.marks.parentElement.hidden = !this.onMark;
+    this._filters.view.parentElement.hidden = !this.withTable;
     const clear = make("button", { type: "button" }, "Clear");
     clear.addEventListener("click", () => this._clear());
     form.append(clear);
@@ -103,22 +132,32 @@ class QuestionBrowser {
     this._list = make("ol", { className: "list", ariaLabel: "Questions" });
     this._pager = make("div", { className: "pager" });
     this._detail = make("article", { className: "detail", ariaLabel: "The question" });
-    const side = make("div", { className: "side" }, this._status, this._list, this._pager);
-    this.root.replaceChildren(form, make("div", { className: "panes" }, side, this._detail));
+    this._side = make("div", { className: "side" }, this._list, this._pager);
+    this._panes = make("div", { className: "panes" }, this._side, this._detail);
+    this._table = make("div", { className: "rows", hidden: true });
+    this.root.replaceChildren(form, this._status, this._panes, this._table);
   }
 
   _clear() {
-    for (const name of ["text", "subset", "type", "result", "confidence"]) this._filters[name].value = "";
+    for (const [name, control] of Object.entries(this._filters)) {
+      if (name !== "order" && name !== "view") control.value = "";
+    }
     this._apply();
   }
 
   _apply() {
-    const { text, subset, type, result, confidence, order } = this._filters;
+    const { text, subset, type, result, confidence, marks, order } = this._filters;
     const words = fold(text.value).split(/\s+/).filter(Boolean);
     const [least, most] = (confidence.value || "0-2").split("-").map(Number);
     const isResult = (record) =>
       record.answer != null && (record.answer === record.chosen) === (result.value === "right");
+    const isMarked = {
+      open: (record) => record.marked == null,
+      marked: (record) => record.marked != null,
+      corrected: (record) => record.marked != null && record.marked !== record.chosen,
+    }[marks.value];
     const fits = (record) =>
+      (!isMarked || isMarked(record)) &&
       (!subset.value || record.subsets?.includes(subset.value)) &&
       (!type.value || record.type === type.value) &&
       (!result.value || isResult(record)) &&
@@ -160,7 +199,12 @@ class QuestionBrowser {
     const focused = document.activeElement;
     const isInList = this._list.contains(focused);
     const atChoice = this._choices?.indexOf(focused) ?? -1;
-    this._renderList();
+    const isTable = this._filters.view.value === "table";
+    this._panes.hidden = isTable;
+    this._table.hidden = !isTable;
+    if (isTable) this._renderTable();
+    else this._renderList();
+    this._renderPager(isTable ? this._table : this._side);
     this._renderQuestion();
     // What had the focus has been replaced: its successor gets it.
     if (isInList) this._list.querySelector("[aria-current]")?.focus();
@@ -176,6 +220,11 @@ class QuestionBrowser {
     this._list.replaceChildren(...items);
     this._list.scrollTop = scrolled;
     keepInView(this._list, this._list.querySelector("[aria-current]"));
+  }
+
+  _renderPager(box) {
+    const size = QuestionBrowser.PAGE;
+    box.append(this._pager);
     const pages = Math.ceil(this._shown.length / size);
     const turn = (text, to) => {
       const isThere = to >= 0 && to < pages;
@@ -207,6 +256,41 @@ class QuestionBrowser {
     if (isCurrent) button.setAttribute("aria-current", "true");
     button.addEventListener("click", () => this._select(index));
     return make("li", {}, button);
+  }
+
+  _renderTable() {
+    const size = QuestionBrowser.PAGE;
+    const titles = ["Question", "Answer", "Sure", ...(this.onMark ? ["Marked"] : []), "Evidence"];
+    const head = make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title)));
+    const rows = this._shown.slice(this._page * size, (this._page + 1) * size);
+    const body = make("tbody", {}, ...rows.map((index) => this._row(index)));
+    const table = make("table", {}, make("caption", {}, "Questions"), make("thead", {}, head), body);
+    const scroller = make("div", { className: "scroller", tabIndex: 0, role: "region" }, table);
+    scroller.ariaLabel = "Table of questions";
+    this._table.replaceChildren(scroller);
+  }
+
+  _row(index) {
+    const record = this.records[index];
+    const open = make("button", { type: "button" }, record.question);
+    open.addEventListener("click", () => {
+      this._filters.view.value = "single";
+      this._select(index);
+      this._list.querySelector("[aria-current]")?.focus();
+    });
+    const name = (choice) => (choice == null ? "" : `${letter(choice)} ${record.choices[choice]}`);
+    const places = record.evidence?.[record.chosen] ?? [];
+    const evidence = cutAt(record.passage, places).filter(([, isEvidence]) => isEvidence);
+    const cells = [
+      name(record.chosen),
+      make("span", { className: "sure" }, bar(record.confidence), percent(record.confidence)),
+      ...(this.onMark ? [name(record.marked)] : []),
+      evidence.map(([text]) => text).join(" … "),
+    ];
+    const row = make("tr", {}, make("th", { scope: "row" }, open));
+    row.append(...cells.map((cell) => make("td", {}, cell)));
+    row.classList.toggle("is-marked", record.marked != null);
+    return row;
   }
 
   // --- one question --------------------------------------------------------------------------
@@ -297,9 +381,10 @@ class QuestionBrowser {
 
   // --- the keyboard --------------------------------------------------------------------------
 
-  _onKey(event) {
+  /** What a key does. The page may pass on those that nothing else has taken. */
+  takeKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest("input, select, textarea")) return;
+    if (event.target.closest("input, select, textarea") || this._panes.hidden) return;
     const atChoice = this._choices.indexOf(event.target);
     const by = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
     const isVertical = event.key === "ArrowUp" || event.key === "ArrowDown";

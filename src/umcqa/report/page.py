@@ -137,12 +137,12 @@ def make_records(sets: Sequence[AnswerSet]) -> dict[str, Any]:
         for position in positions:
             answered = one.answers[position]
             passage = passages.setdefault(answered.question.passage, len(passages))
-            records.append({**_record(answered), "position": position, "passage": passage})
+            records.append({**make_record(answered), "position": position, "passage": passage})
         made.append({"title": one.title, "n": len(one.answers), "records": records})
     return {"passages": list(passages), "sets": made}
 
 
-def _record(one: Answered) -> dict[str, Any]:
+def make_record(one: Answered) -> dict[str, Any]:
     """A record as browser.js describes it, but for the passage."""
     record: dict[str, Any] = {
         "id": one.question.id,

@@ -13,10 +13,10 @@ def score_lm(batch: Sequence[Question], options: ScorerOptions) -> list[Scores]:
     """The mean log-probability of a choice's tokens; as an option less that without the passage."""
     from umcqa.neural.lm import choice_scores
 
-    result = []
-    for _, neighbours in groupby(batch, key=lambda question: question.passage):
-        questions = list(neighbours)
-        found = choice_scores(questions, options.lm, options.lm_prior)
-        for question, (scores, evidence) in zip(questions, found, strict=True):
-            result.append(Scores(question.id, tuple(scores), tuple(evidence)))
-    return result
+    groups = [list(one) for _, one in groupby(batch, key=lambda question: question.passage)]
+    found = choice_scores(groups, options.lm, options.lm_prior)
+    return [
+        Scores(question.id, tuple(scores), tuple(evidence))
+        for group, of_group in zip(groups, found, strict=True)
+        for question, (scores, evidence) in zip(group, of_group, strict=True)
+    ]
