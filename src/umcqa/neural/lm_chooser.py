@@ -20,8 +20,8 @@ from umcqa.models import find_model
 from umcqa.models.safety import ADAPTER_CONFIG
 from umcqa.neural.causal import read_causal
 from umcqa.neural.chooser import ChooserSettings, Reading
-from umcqa.neural.lm import check_sharing
 from umcqa.neural.cores import share_out
+from umcqa.neural.lm import check_sharing
 from umcqa.neural.loop import default_parameter_groups
 from umcqa.neural.story import Story, StoryBuilder, read_choices, watch_choices
 from umcqa.neural.watching import watchable
@@ -113,9 +113,7 @@ class LanguageModelChooser:
 
         def read(groups: Sequence[Sequence[int]]) -> list[tuple[int, Reading]]:
             with torch.inference_mode():  # which each thread has to say
-                return [
-                    one for group in groups for one in self._read_group(questions, group)
-                ]
+                return [one for group in groups for one in self._read_group(questions, group)]
 
         lm = self._choosing.lm
         with watchable(lm):
