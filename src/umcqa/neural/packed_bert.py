@@ -32,12 +32,13 @@ def can_pack(model: nn.Module, device: torch.device, precision: str) -> bool:
     return (
         type(model) is BertForQuestionAnswering
         and model.config.hidden_act == "gelu"
+        and not model.config.is_decoder
         and device.type == "cpu"
         and precision == "bfloat16"
         and torch.backends.mkldnn.is_available()
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
         and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-        and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     )
 
 
@@ -113,9 +114,10 @@ class _Product:
 
     def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
         """From (tokens, in) to (tokens, out), both in bfloat16."""
-        return torch.ops.mkldnn._linear_pointwise(
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
             inputs, self._weight, self._bias, self._activation, [], "none"
         )
+        return product
 
 
 def _add_and_norm(hidden: torch.Tensor, change: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
