@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer
 
 from tiny_models import STORY, story_rows, write_rows
@@ -70,6 +72,29 @@ def test_ties_go_to_the_earlier_span() -> None:
     tokens = window([(n, n + 1) for n in range(9)])
     spans, _ = best_spans(tokens, np.zeros(9), np.zeros(9), max_answer_tokens=2, n_best=3)
     assert [(span.start, span.end) for span in spans] == [(0, 1), (0, 2), (1, 2)]
+
+
+@given(st.data())
+def test_best_spans_equal_brute_force(data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 12))
+    width = data.draw(st.integers(1, 6))
+    n_best = data.draw(st.integers(1, 8))
+    # Tokens without characters, and scores that often tie.
+    filled = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    scores = st.lists(st.sampled_from([0.0, -1.0, -2.5, -np.inf]), min_size=n, max_size=n)
+    start, end = np.asarray(data.draw(scores)), np.asarray(data.draw(scores))
+    places = [i for i in range(n) if filled[i]]
+    every = [
+        (-(start[i] + end[j]), i, j)
+        for i in places
+        for j in places
+        if i <= j < i + width and np.isfinite(start[i] + end[j])
+    ]
+    expected = [ScoredSpan(i, j + 1, -loss) for loss, i, j in sorted(every)[:n_best]]
+    tokens = window([(i, i + filled[i]) for i in range(n)])
+    found, mass = best_spans(tokens, start, end, width, n_best)
+    assert found == expected
+    assert np.exp(mass) == pytest.approx(sum(np.exp(-loss) for loss, _, _ in every))
 
 
 def test_windows_are_joined_and_repeated_spans_keep_their_better_score() -> None:

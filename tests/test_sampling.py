@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -114,7 +114,7 @@ def test_all_items_are_done_once(three_threads: None) -> None:
 
     from umcqa.neural.cores import share_out
 
-    def square(items: Sequence[int]) -> list[int]:
+    def square(items: Iterable[int]) -> list[int]:
         return [item * item for item in items]
 
     for count in range(12):
@@ -130,7 +130,7 @@ def test_a_core_each(three_threads: None) -> None:
 
     meeting = threading.Barrier(3, timeout=20)  # which three at a time get over
 
-    def count_threads(items: Sequence[int]) -> list[tuple[int, int]]:
+    def count_threads(items: Iterable[int]) -> list[tuple[int, int]]:
         meeting.wait()
         return [(threading.get_ident(), torch.get_num_threads())]
 
@@ -139,12 +139,34 @@ def test_a_core_each(three_threads: None) -> None:
     assert [count for _, count in found] == [1, 1, 1]
 
 
+def test_a_slow_core_gets_fewer_items(three_threads: None) -> None:
+    import torch
+
+    from umcqa.neural.cores import share_out
+
+    last_is_taken = threading.Event()
+
+    def take(items: Iterable[int]) -> list[list[int]]:
+        taken = []
+        for item in items:
+            taken.append(item)
+            if item == 0:
+                assert last_is_taken.wait(timeout=20)
+            if item == 29:
+                last_is_taken.set()
+        return [taken]
+
+    found = share_out(take, range(30), torch.device("cpu"))
+    assert [0] in found
+    assert sorted(item for taken in found for item in taken) == list(range(30))
+
+
 def test_one_item_and_other_devices_stay_in_this_thread(three_threads: None) -> None:
     import torch
 
     from umcqa.neural.cores import share_out
 
-    def see(items: Sequence[str]) -> list[tuple[list[str], int, int]]:
+    def see(items: Iterable[str]) -> list[tuple[list[str], int, int]]:
         return [(list(items), threading.get_ident(), torch.get_num_threads())]
 
     here = threading.get_ident()
@@ -157,8 +179,8 @@ def test_an_error_comes_through_and_the_threads_are_restored(three_threads: None
 
     from umcqa.neural.cores import share_out
 
-    def fail(items: Sequence[int]) -> list[int]:
-        raise InputError(f"no {max(items)}")
+    def fail(items: Iterable[int]) -> list[int]:
+        raise InputError(f"no {list(items)}")
 
     with pytest.raises(InputError, match="no"):
         share_out(fail, range(6), torch.device("cpu"))

@@ -6,8 +6,10 @@ such waiting, since batches have nothing to do with each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 import torch
@@ -17,16 +19,28 @@ Result = TypeVar("Result")
 
 
 def share_out(
-    function: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item], device: torch.device
+    function: Callable[[Iterable[Item]], list[Result]], items: Sequence[Item], device: torch.device
 ) -> list[Result]:
-    """The function's results for the items, in no particular order; every core takes a share."""
+    """The function's results for the items, in no particular order.
+
+    Every core takes the next item when it is done with one, so that all end at about the same time.
+    """
     cores = min(torch.get_num_threads(), len(items)) if device.type == "cpu" else 1
     if cores < 2:
         return function(items)
     before = torch.get_num_threads()
-    shares = [items[first::cores] for first in range(cores)]
+    waiting: SimpleQueue[Item] = SimpleQueue()
+    for item in items:
+        waiting.put(item)
     try:
         with ThreadPoolExecutor(cores, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return [result for results in pool.map(function, shares) for result in results]
+            shares = [pool.submit(function, _taken_from(waiting)) for _ in range(cores)]
+            return [result for share in shares for result in share.result()]
     finally:
         torch.set_num_threads(before)  # threads that start later take over the number set last
+
+
+def _taken_from(waiting: SimpleQueue[Item]) -> Iterator[Item]:
+    with contextlib.suppress(Empty):
+        while True:
+            yield waiting.get_nowait()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer
 
@@ -21,6 +22,7 @@ from umcqa.neural import load_whole
 from umcqa.neural.attention import attention_for
 from umcqa.neural.cores import share_out
 from umcqa.neural.loop import fastest_precision
+from umcqa.neural.packed_bert import PackedBert, can_pack
 from umcqa.neural.quantised import holds_quantised_weights, load_quantised_weights
 from umcqa.neural.reader_features import (
     BatchLimits,
@@ -80,6 +82,8 @@ class Reader:
             windowing = replace(self._settings.windowing, max_length=room, stride=room // 3)
             self._settings = replace(self._settings, windowing=windowing)
         self._precision = precision or fastest_precision(self._device)
+        packs = can_pack(self._model, self._device, self._precision)
+        self._forward = PackedBert(self._model) if packs else self._model
 
     @classmethod
     def load(
@@ -121,14 +125,7 @@ class Reader:
             owners.extend([owner] * len(own))
         found: dict[int, list[ScoredSpan]] = defaultdict(list)
         masses: dict[int, list[float]] = defaultdict(list)
-        for index, (start_scores, end_scores) in self._score(windows):
-            spans, mass = best_spans(
-                windows[index],
-                start_scores,
-                end_scores,
-                self._settings.max_answer_tokens,
-                self._settings.n_best,
-            )
+        for index, (spans, mass) in self._spans_of(windows):
             found[owners[index]].extend(spans)
             masses[owners[index]].append(mass)
         return [
@@ -136,42 +133,48 @@ class Reader:
             for owner in range(len(pairs))
         ]
 
-    def _score(
+    def _spans_of(
         self, windows: Sequence[Window]
-    ) -> list[tuple[int, tuple[NDArray[np.float64], NDArray[np.float64]]]]:
-        """Log-probabilities of start and end for every window, in no particular order."""
+    ) -> list[tuple[int, tuple[list[ScoredSpan], float]]]:
+        """Best spans and their mass for every window by its index, in no particular order."""
         lengths = [window.length for window in windows]
-        order = sorted(range(len(windows)), key=lambda index: lengths[index])
+        # The longest first, so that no core is left alone with a large batch at the end.
+        order = sorted(range(len(windows)), key=lambda index: -lengths[index])
         pad_id = self._tokenizer.pad_token_id or 0
 
-        def score(
-            batches: Sequence[Sequence[int]],
-        ) -> list[tuple[int, tuple[NDArray[np.float64], NDArray[np.float64]]]]:
+        def find(
+            batches: Iterable[Sequence[int]],
+        ) -> list[tuple[int, tuple[list[ScoredSpan], float]]]:
             found = []
             # One context for all batches: it keeps the weights in the precision it casts them to.
             with torch.inference_mode(), self._autocast():
                 for batch in batches:
                     inputs = collate_windows([windows[i] for i in batch], pad_id, self._device)
-                    output = self._model(**inputs.inputs)
-                    starts = allowed_log_softmax(output.start_logits, inputs.allowed)
-                    ends = allowed_log_softmax(output.end_logits, inputs.allowed)
-                    for row, index in enumerate(batch):
+                    output = self._forward(**inputs.inputs)
+                    starts = _as_array(allowed_log_softmax(output.start_logits, inputs.allowed))
+                    ends = _as_array(allowed_log_softmax(output.end_logits, inputs.allowed))
+                    for index, start, end in zip(batch, starts, ends, strict=True):
                         n = lengths[index]
-                        found.append(
-                            (index, (_as_array(starts[row, :n]), _as_array(ends[row, :n])))
+                        spans = best_spans(
+                            windows[index],
+                            start[:n],
+                            end[:n],
+                            self._settings.max_answer_tokens,
+                            self._settings.n_best,
                         )
+                        found.append((index, spans))
             return found
 
         was_training = self._model.training
         self._model.eval()
         try:
             batches = list(batches_in_order(order, lengths, self._settings.batch))
-            return share_out(score, batches, self._device)
+            return share_out(find, batches, self._device)
         finally:
             self._model.train(was_training)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
-        if self._precision == "float32":
+        if self._precision == "float32" or self._forward is not self._model:
             return contextlib.nullcontext()
         return torch.autocast(self._device.type, dtype=getattr(torch, self._precision))
 
@@ -236,12 +239,17 @@ def best_spans(
     passage = np.flatnonzero(window.passage_tokens)
     if len(passage) == 0:
         return [], -np.inf
-    scores = start_scores[passage][:, None] + end_scores[passage][None, :]
-    # Distances in token positions: characterless tokens between count towards the length too.
-    distance = passage[None, :] - passage[:, None]
-    scores = np.where((distance >= 0) & (distance < max_answer_tokens), scores, -np.inf)
+    # (starts, lengths): the ends that a span may have from its start on, a narrow band.
+    width = min(max_answer_tokens, len(passage))
+    ends = np.concatenate([end_scores[passage], np.full(width - 1, -np.inf)])
+    scores = start_scores[passage][:, None] + sliding_window_view(ends, width)
+    if passage[-1] - passage[0] >= len(passage):
+        # Distances in token positions: characterless tokens between count towards the length too.
+        places = np.concatenate([passage, np.full(width - 1, passage[-1])])
+        distance = sliding_window_view(places, width) - passage[:, None]
+        scores[distance >= max_answer_tokens] = -np.inf
     flat = scores.ravel()
-    possible = flat[np.isfinite(flat)]  # a narrow band; the rest would slow partition down
+    possible = flat[np.isfinite(flat)]
     count = min(n_best, len(possible))
     if count == 0:
         return [], -np.inf
@@ -249,12 +257,11 @@ def best_spans(
     threshold = np.partition(possible, -count)[-count]
     candidates = np.flatnonzero(flat >= threshold)
     candidates = candidates[np.lexsort((candidates, -flat[candidates]))][:count]
-    first, last = np.divmod(candidates, len(passage))
+    first, further = np.divmod(candidates, width)
+    starts, behind = window.starts[passage[first]], window.ends[passage[first + further]]
     spans = [
-        ScoredSpan(
-            int(window.starts[passage[i]]), int(window.ends[passage[j]]), float(scores[i, j])
-        )
-        for i, j in zip(first, last, strict=True)
+        ScoredSpan(int(start), int(end), float(score))
+        for start, end, score in zip(starts, behind, flat[candidates], strict=True)
     ]
     return spans, float(np.logaddexp.reduce(possible))
 
@@ -282,5 +289,5 @@ def _joint(
     ]
 
 
-def _as_array(row: torch.Tensor) -> NDArray[np.float64]:
-    return row.double().cpu().numpy()
+def _as_array(rows: torch.Tensor) -> NDArray[np.float64]:
+    return rows.double().cpu().numpy()

@@ -1,0 +1,84 @@
+"""The fast forward pass against the model itself, and each window alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import BertConfig, BertForQuestionAnswering
+
+from umcqa.neural.packed_bert import PackedBert, can_pack
+
+CPU = torch.device("cpu")
+LENGTHS = [9, 3, 17, 1]
+
+
+def make_model(activation: str = "gelu") -> BertForQuestionAnswering:
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=50,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=32,
+        hidden_act=activation,
+        initializer_range=0.2,  # weights that matter
+    )
+    return BertForQuestionAnswering(config).eval()
+
+
+@pytest.fixture(scope="module")
+def model() -> BertForQuestionAnswering:
+    made = make_model()
+    if not can_pack(made, CPU, "bfloat16"):
+        pytest.skip("needs a processor that multiplies in bfloat16")
+    return made
+
+
+@pytest.fixture(scope="module")
+def inputs() -> dict[str, torch.Tensor]:
+    torch.manual_seed(1)
+    shape = (len(LENGTHS), max(LENGTHS))
+    real = torch.arange(shape[1]) < torch.tensor(LENGTHS)[:, None]
+    return {
+        "input_ids": torch.randint(1, 50, shape) * real,
+        "attention_mask": real.long(),
+        "token_type_ids": torch.randint(0, 2, shape) * real,
+    }
+
+
+@torch.inference_mode()
+def test_logits_are_those_of_the_model(
+    model: BertForQuestionAnswering, inputs: dict[str, torch.Tensor]
+) -> None:
+    packed = PackedBert(model)
+    for given in (inputs, {k: v for k, v in inputs.items() if k != "token_type_ids"}):
+        expected, found = model(**given), packed(**given)
+        real = given["attention_mask"].bool()
+        for name in ("start_logits", "end_logits"):
+            # Logits spread over about one; bfloat16 has three digits.
+            torch.testing.assert_close(
+                getattr(found, name)[real], getattr(expected, name)[real], atol=0.03, rtol=0.03
+            )
+
+
+@torch.inference_mode()
+def test_a_window_reads_the_same_alone(
+    model: BertForQuestionAnswering, inputs: dict[str, torch.Tensor]
+) -> None:
+    packed = PackedBert(model)
+    together = packed(**inputs).start_logits
+    for row, length in enumerate(LENGTHS):
+        alone = packed(**{name: rows[[row], :length] for name, rows in inputs.items()})
+        torch.testing.assert_close(
+            alone.start_logits[0], together[row, :length], atol=0.02, rtol=0.02
+        )
+
+
+def test_other_models_and_precisions_are_left_to_transformers(
+    model: BertForQuestionAnswering,
+) -> None:
+    assert not can_pack(model, CPU, "float32")
+    assert not can_pack(model, torch.device("cuda"), "bfloat16")
+    assert not can_pack(make_model("relu"), CPU, "bfloat16")
+    assert not can_pack(model.bert, CPU, "bfloat16")
