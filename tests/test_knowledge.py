@@ -19,7 +19,7 @@ from umcqa.files import write_questions
 from umcqa.scoring.ensemble import is_negated, standardise
 from umcqa.scoring.sentences import sentence_windows, sentences
 
-LIGHT: dict[str, Any] = {"weights": {"embedding": 0.0, "lm": 0.0}, "spans": {"q0": "to the park"}}
+LIGHT: dict[str, Any] = {"weights": {"embedding": 0.0, "chooser": 0.0}, "spans": {"q0": "to the park"}}
 
 
 def test_sentences_know_quotes_and_abbreviations() -> None:
@@ -94,7 +94,7 @@ def test_negated_questions_want_the_lowest_score() -> None:
 def test_unknown_families_are_named() -> None:
     for weights in (
         {"lm": float("nan")},
-        dict.fromkeys(["lexical", "reader", "embedding", "lm"], 0.0),
+        dict.fromkeys(["lexical", "reader", "embedding", "chooser"], 0.0),
     ):
         with pytest.raises(InputError, match="must be finite numbers, and not all of them zero"):
             list(umcqa.score([make_question()], "ensemble", weights=weights))
@@ -122,7 +122,7 @@ def test_the_answer_command(command: Command, tmp_path: Path) -> None:
     questions = [make_question(0), make_question(1, choices=("x [b]y[/b]", "z"))]
     write_questions(tmp_path / "q.jsonl", questions)
     (tmp_path / "s.json").write_text('{"q0": "the park", "q1": "home", "typed": "the park"}')
-    flags = ["--spans", str(tmp_path / "s.json"), "--weights", "embedding=0,lm=0", "--offline"]
+    flags = ["--spans", str(tmp_path / "s.json"), "--weights", "embedding=0,chooser=0", "--offline"]
     data = str(tmp_path / "q.jsonl")
     shown = command.run("answer", data, *flags, "--out", str(tmp_path / "a.csv"))
     assert "% sure" in shown

@@ -306,7 +306,7 @@ def test_the_headline_with_a_key_and_without(tmp_path: Path) -> None:
     assert "50.0% accuracy 95% interval 23.7–76.3, 10 questions" in shown
     assert "Calibration" in shown
     unlabelled = [replace(question, answer=None) for question in questions]
-    members = {"lexical": [1, 0, 0], "lm": [0, 1, 0], "reader": [2, 1, 0]}
+    members = {"lexical": [1, 0, 0], "chooser": [0, 1, 0], "reader": [2, 1, 0]}
     folder = write_run(tmp_path / "b", unlabelled, scorer="ensemble", members=members)
     shown = page_of(folder).text
     assert "There is no answer key." in shown
