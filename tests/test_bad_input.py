@@ -244,8 +244,9 @@ def test_paths_splits_and_columns_that_do_not_exist(tmp_path: Path) -> None:
         read(path, "test")
     with pytest.raises(InputError, match="no such file or folder"):
         read(tmp_path / "nothing.csv")
+    (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no questions found in this folder"):
-        read(tmp_path)
+        read(tmp_path / "empty")
     with pytest.raises(InputError, match=r"q\.jsonl:1: no passage: add it under the name 'Text'"):
         read(path, columns={"passage": "Text"})
     table = write(tmp_path / "q.csv", CSV)

@@ -19,7 +19,10 @@ from umcqa.files import write_questions
 from umcqa.scoring.ensemble import is_negated, standardise
 from umcqa.scoring.sentences import sentence_windows, sentences
 
-LIGHT: dict[str, Any] = {"weights": {"embedding": 0.0, "chooser": 0.0}, "spans": {"q0": "to the park"}}
+LIGHT: dict[str, Any] = {
+    "weights": {"embedding": 0.0, "chooser": 0.0},
+    "spans": {"q0": "to the park"},
+}
 
 
 def test_sentences_know_quotes_and_abbreviations() -> None:

@@ -24,7 +24,9 @@ def make_model(activation: str = "gelu") -> BertForQuestionAnswering:
         hidden_act=activation,
         initializer_range=0.2,  # weights that matter
     )
-    return BertForQuestionAnswering(config).eval()
+    model = BertForQuestionAnswering(config)
+    model.eval()
+    return model
 
 
 @pytest.fixture(scope="module")

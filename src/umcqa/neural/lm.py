@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -29,7 +29,7 @@ def choice_scores(
     """
     model, builder = _load(lm)
 
-    def read(numbers: Sequence[int]) -> list[tuple[int, list[ChoiceScores]]]:
+    def read(numbers: Iterable[int]) -> list[tuple[int, list[ChoiceScores]]]:
         return [
             (number, list(_read_group(model, builder, groups[number], less_prior)))
             for number in numbers

@@ -7,7 +7,7 @@ at zero: untrained, the model chooses by what it knows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +111,7 @@ class LanguageModelChooser:
         Every core reads stories of its own: one is too short to keep several cores busy.
         """
 
-        def read(groups: Sequence[Sequence[int]]) -> list[tuple[int, Reading]]:
+        def read(groups: Iterable[Sequence[int]]) -> list[tuple[int, Reading]]:
             with torch.inference_mode():  # which each thread has to say
                 return [one for group in groups for one in self._read_group(questions, group)]
 

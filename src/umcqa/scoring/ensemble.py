@@ -31,7 +31,7 @@ MEMBERS: Mapping[str, ScoreBatch] = {
 
 # One vote each. The chooser is the language model after it has learned to choose, and takes its
 # place; the plain one has a vote only when asked for (`--weights lm=0.5,chooser=0`, which was 72.2
-# on MC500 train and dev, chosen there). NOT questions inverted gave 42.0 on RACE dev instead of 40.5.
+# on MC500 train and dev, chosen there). Inverting NOT questions gave 42.0 on RACE dev, not 40.5.
 DEFAULT_WEIGHTS = {"lexical": 1.0, "reader": 1.0, "embedding": 1.0, "lm": 0.0, "chooser": 1.0}
 
 # A question asks for what does not fit in capitals, by "all … except", by "which of the following
