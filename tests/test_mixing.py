@@ -26,7 +26,7 @@ def test_by_hand() -> None:
     (one,) = mix([SCORES], [model], "ensemble", 2.0)
     root = math.sqrt(1.5)
     sums = (3.0 - 2 * root, 1.0 + 2 * root, -4.0)
-    powers = [math.exp(0.55 * value) for value in sums]
+    powers = [math.exp(0.52 * value) for value in sums]
     assert one.probabilities == pytest.approx([p / sum(powers) for p in powers])
     assert (one.answer, one.evidence) == (1, SCORES.evidence)
 

@@ -156,7 +156,7 @@ def test_other_files_and_unknown_names_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.pt").write_bytes(pickle.dumps(Payload()))
     with pytest.raises(InputError, match="loads safetensors and GGUF only"):
         find_model(str(tmp_path / "model.pt"))
-    with pytest.raises(InputError, match="unknown model 'nobody': give one of reader, chooser, minilm"):
+    with pytest.raises(InputError, match="unknown model 'nobody': give one of reader, chooser"):
         find_model("nobody")
     with pytest.raises(InputError, match="unknown model 'nobody': the built-in ones are"):
         get_model("nobody")
