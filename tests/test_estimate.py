@@ -79,7 +79,7 @@ def test_close_to_the_truth_where_errors_are_shared_as_measured(strength: float)
 
 
 def test_families_that_agree_on_everything_are_taken_to_be_right() -> None:
-    rows = [{name: [0.0, 0.0, 1.0, 0.0] for name in SHARED} for _ in range(200)]
+    rows = [{name: [0.0, 0.0, 1.0, 0.0] for name in FAMILIES} for _ in range(200)]
     result = estimate_accuracy(rows)
     assert result["accuracy"] > 98
     assert result["agreement"] == 100
@@ -115,7 +115,7 @@ def test_bounds_hold_for_any_number_of_choices_and_families(
     k: int, n: int, strength: float, count: int, seed: int
 ) -> None:
     rows, _ = make_scores(n, strength, k=k, seed=seed)
-    rows = [{name: row[name] for name in list(SHARED)[:count]} for row in rows]
+    rows = [{name: row[name] for name in FAMILIES[:count]} for row in rows]
     probabilities = [[1 / k] * k for _ in rows]
     for result in estimate_accuracy(rows), estimate_accuracy(rows, probabilities):
         assert result["chance"] == pytest.approx(100 / k)
