@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from transformers import BertConfig, BertForQuestionAnswering
@@ -75,6 +77,22 @@ def test_a_window_reads_the_same_alone(
         torch.testing.assert_close(
             alone.start_logits[0], together[row, :length], atol=0.02, rtol=0.02
         )
+
+
+@torch.inference_mode()
+def test_scores_too_large_for_bare_powers_of_two(inputs: dict[str, torch.Tensor]) -> None:
+    model = make_model()
+    if not can_pack(model, CPU, "bfloat16"):
+        pytest.skip("needs a processor that multiplies in bfloat16")
+    # Every query is the same and long: all attention goes to one token by a wide margin.
+    query: Any = model.get_submodule("bert.encoder.layer.0.attention.self.query")
+    query.weight.zero_()
+    query.bias.fill_(1000.0)
+    expected, found = model(**inputs), PackedBert(model)(**inputs)
+    real = inputs["attention_mask"].bool()
+    torch.testing.assert_close(
+        found.start_logits[real], expected.start_logits[real], atol=0.03, rtol=0.03
+    )
 
 
 def test_other_models_and_precisions_are_left_to_transformers(

@@ -3,10 +3,16 @@
 No product is spent on padding, and no window sees its neighbours. oneDNN applies GELU while it
 stores a product, which alone saves a third of the first half of the feed-forward network, and the
 weights are cast and put in its order once. The residual stream stays in float32.
+
+Attention is two products and a power of two in bfloat16, which takes two thirds of the time of
+torch's own in float32. Nothing is taken off the scores first, as a softmax would do; where one is
+too large for that, torch's own attention reads the window. It also reads in the first layer, where
+scores are largest, so that bfloat16 rounds them most, and what is lost is lost to all other layers.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +22,7 @@ from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
 from transformers import BertForQuestionAnswering
 
 # The number of rows that oneDNN chooses its order of the weights for; others work as well.
-_USUAL_TOKENS = 2048
+_USUAL_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,8 @@ class PackedBert:
 
     def __init__(self, model: Any) -> None:
         self._embeddings = model.bert.embeddings
-        self._layers = [_Layer(layer) for layer in model.bert.encoder.layer]
+        layers = model.bert.encoder.layer
+        self._layers = [_Layer(layer, exact=layer is layers[0]) for layer in layers]
         self._outputs = model.qa_outputs
 
     def __call__(
@@ -76,13 +83,14 @@ class PackedBert:
 
 
 class _Layer:
-    def __init__(self, layer: Any) -> None:
+    def __init__(self, layer: Any, exact: bool) -> None:
         attention = layer.attention.self
+        self._exact = exact
         self._heads = attention.num_attention_heads
-        self._query_key_value = _Product(attention.query, attention.key, attention.value)
-        self._mix = _Product(layer.attention.output.dense)
-        self._widen = _Product(layer.intermediate.dense, activation="gelu")
-        self._narrow = _Product(layer.output.dense)
+        self._query_key_value = _Product(*_query_key_value(attention))
+        self._mix = _Product(*_parts(layer.attention.output.dense))
+        self._widen = _Product(*_parts(layer.intermediate.dense), activation="gelu")
+        self._narrow = _Product(*_parts(layer.output.dense))
         self._norms = layer.attention.output.LayerNorm, layer.output.LayerNorm
 
     def __call__(self, hidden: torch.Tensor, lengths: list[int]) -> torch.Tensor:
@@ -93,23 +101,57 @@ class _Layer:
         return _add_and_norm(hidden, fed, self._norms[1])
 
     def _attend(self, projected: torch.Tensor, lengths: list[int]) -> torch.Tensor:
-        """Each window by itself, without a mask; torch's attention is faster in float32."""
-        # (tokens, 3 x width) to (3, heads, tokens, width of a head)
-        parts = projected.float().unflatten(1, (3, self._heads, -1)).permute(1, 2, 0, 3)
-        windows = [
-            scaled_dot_product_attention(*(part.unsqueeze(0) for part in window))
-            for window in parts.split(lengths, dim=2)
-        ]
-        return torch.cat(windows, dim=2)[0].transpose(0, 1).flatten(1).bfloat16()
+        """Each window by itself, so that no mask is needed: (tokens, width), all heads."""
+        # (3, heads, tokens, size of a head)
+        parts = projected.unflatten(1, (3, self._heads, -1)).permute(1, 2, 0, 3)
+        attended = torch.empty_like(parts[0].transpose(0, 1))
+        targets = attended.transpose(0, 1).split(lengths, dim=1)
+        for window, target in zip(parts.split(lengths, dim=2), targets, strict=True):
+            queries, keys, values = window
+            if self._exact or not _attend_by_powers(queries, keys, values, target):
+                target.copy_(_attend_exactly(queries, keys, values))
+        return attended.flatten(1)
+
+
+def _attend_by_powers(
+    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, target: torch.Tensor
+) -> bool:
+    """Write to the target (heads, tokens, size), or say no: a power is too large for a float."""
+    # This adds the same to all scores of a query, the largest of which is then positive, and small.
+    keys = keys - keys.mean(dim=1, keepdim=True)
+    powers = torch.bmm(queries, keys.mT).exp2_()
+    sums = powers.sum(dim=-1, keepdim=True)
+    torch.div(torch.bmm(powers, values), sums, out=target)
+    return bool(sums.isfinite().all())
+
+
+def _attend_exactly(
+    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+) -> torch.Tensor:
+    query, key, value = (part.float().unsqueeze(0) for part in (queries, keys, values))
+    # The scores are logarithms to the base of two.
+    return scaled_dot_product_attention(query, key, value, scale=math.log(2))[0]
+
+
+def _query_key_value(attention: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weight and bias of all three; the query's are scaled, so that exp is a power of two."""
+    scale = math.log2(math.e) / math.sqrt(attention.attention_head_size)
+    query, key, value = (_parts(one) for one in (attention.query, attention.key, attention.value))
+    scaled = [part * scale for part in query]
+    weight, bias = (torch.cat(parts) for parts in zip(scaled, key, value, strict=True))
+    return weight, bias
+
+
+def _parts(layer: nn.Linear) -> tuple[torch.Tensor, torch.Tensor]:
+    return layer.weight.detach(), layer.bias.detach()
 
 
 class _Product:
-    """Linear layers over the same input as one, in bfloat16."""
+    """A linear layer in bfloat16."""
 
-    def __init__(self, *layers: nn.Linear, activation: str = "none") -> None:
-        weight = torch.cat([layer.weight.detach() for layer in layers]).bfloat16()
-        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight, _USUAL_TOKENS)
-        self._bias = torch.cat([layer.bias.detach() for layer in layers]).bfloat16()
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor, activation: str = "none") -> None:
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16(), _USUAL_TOKENS)
+        self._bias = bias.bfloat16()
         self._activation = activation
 
     def __call__(self, inputs: torch.Tensor) -> torch.Tensor:

@@ -58,7 +58,7 @@ class ReadingSettings:
     windowing: Windowing = field(default_factory=lambda: Windowing(max_length=448, stride=64))
     n_best: int = 20
     max_answer_tokens: int = 30
-    batch: BatchLimits = field(default_factory=lambda: BatchLimits(max_windows=64, max_tokens=2048))
+    batch: BatchLimits = field(default_factory=lambda: BatchLimits(max_windows=64, max_tokens=1024))
 
 
 class Reader:
