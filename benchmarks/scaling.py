@@ -2,6 +2,7 @@
 
     python benchmarks/scaling.py [--sizes 1000,10000,100000,1000000] [--scorers window,…] [--ray]
     python benchmarks/scaling.py --make 5000000 questions.jsonl     (only write such a file)
+    python benchmarks/scaling.py --watch score --data questions.jsonl … (one command's memory)
 
 The questions are those of RACE dev (from UMCQA_DATA; the embedded sample without it), repeated
 with new ids. Each row is the command as a user calls it, from file to file: its start, reading and
@@ -43,10 +44,15 @@ RAY_QUESTIONS = 100_000
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run took."""
+    """What one run took, memory in MiB of all processes together."""
 
     seconds: float
-    peak: float  # MiB, all processes together
+    memory: list[float]  # as it went on
+
+    @property
+    def peak(self) -> float:
+        """The most that it held."""
+        return max(self.memory)
 
 
 def source_questions() -> tuple[list[Question], dict[str, str]]:
@@ -78,13 +84,21 @@ def run(arguments: list[str]) -> Measured:
     """A command's time and memory."""
     start = time.perf_counter()
     process = psutil.Popen([sys.executable, "-m", "umcqa", *arguments], stdout=subprocess.DEVNULL)
-    peak = 0
+    memory = [0.0]
     while process.poll() is None:
-        peak = max(peak, tree_memory(process))
+        memory.append(tree_memory(process) / 2**20)
         time.sleep(0.05)
     if process.returncode:
         sys.exit(f"umcqa {' '.join(arguments)} ended with code {process.returncode}")
-    return Measured(time.perf_counter() - start, peak / 2**20)
+    return Measured(time.perf_counter() - start, memory)
+
+
+def show_memory(measured: Measured) -> None:
+    """The most memory held in each tenth of a run: whether it grows."""
+    samples = measured.memory
+    tenths = [samples[len(samples) * n // 10 : len(samples) * (n + 1) // 10] for n in range(10)]
+    print(f"{measured.seconds:.0f} s, at most {measured.peak:.0f} MiB; in each tenth of the time:")
+    print(" ".join(f"{max(tenth, default=0):.0f}" for tenth in tenths))
 
 
 def tree_memory(process: psutil.Process) -> int:
@@ -157,7 +171,16 @@ def main() -> None:
     parser.add_argument("--scorers", default=",".join(LARGEST))
     parser.add_argument("--ray", action="store_true", help=f"also Ray, {RAY_QUESTIONS} questions")
     parser.add_argument("--make", nargs=2, metavar=("N", "FILE"), help="only write questions")
+    parser.add_argument(
+        "--watch",
+        nargs=argparse.REMAINDER,
+        metavar="COMMAND",
+        help="only an umcqa command's memory",
+    )
     given = parser.parse_args()
+    if given.watch:
+        show_memory(run(given.watch))
+        return
     if given.make:
         n, file = given.make
         write_questions(file, islice(repeat(source_questions()[0]), int(n)))

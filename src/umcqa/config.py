@@ -65,13 +65,13 @@ class TrainConfig:
     learning_rate: float | None = None
     max_length: int | None = None
     dropout: float | None = None
+    long: str | None = None  # passages that do not fit: cut, or windows
     warmup: float = 0.1  # steps; up to 1, a share of the run
     tau: float = 0.5  # of Hard-EM, likewise
     annealing: str = "release"
     sharpness: float = SoftTargets.sharpness  # of the objective soft, as is the next
     outside: float = SoftTargets.outside
     likelihood: float = 0.0  # weight of the right choices' likelihood (language models)
-    long: str = "cut"
     lora_rank: int = 0
     use_labels: bool = False
     rounds: int = 1  # in a run: each after the first learns from scorer and model together

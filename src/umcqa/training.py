@@ -35,13 +35,17 @@ class Preset:
     learning_rate: float
     max_length: int
     dropout: float
+    long: str = "cut"
 
 
 PRESETS = {
     # The paper's, with the learning rate and epochs of its authors' code.
     "paper": Preset(epochs=3, batch_size=32, learning_rate=5e-5, max_length=320, dropout=0.1),
-    # Small encoders and small sets: more and smaller steps, and nothing dropped.
-    "small": Preset(epochs=8, batch_size=16, learning_rate=1e-4, max_length=320, dropout=0.0),
+    # Small encoders and small sets: more and smaller steps, nothing dropped, and only sentences
+    # that have to do with the question. Whole stories drown what little such an encoder can learn.
+    "small": Preset(
+        epochs=3, batch_size=16, learning_rate=1e-4, max_length=128, dropout=0.0, long="windows"
+    ),
     # A language model starts from what it knows: one pass.
     "lm": Preset(epochs=1, batch_size=16, learning_rate=5e-5, max_length=2048, dropout=0.0),
 }
@@ -147,7 +151,6 @@ def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
         raise InputError(f"unknown annealing {config.annealing!r}: {' or '.join(ANNEALINGS)}")
     if config.precision not in (None, *PRECISIONS):
         raise InputError(f"unknown precision {config.precision!r}: {' or '.join(PRECISIONS)}")
-    check_long(config.long)
     if config.lora_rank and kind != "lm":
         raise InputError("--lora-rank is for language models: leave it away for an encoder")
     preset = PRESETS[name]
@@ -156,11 +159,12 @@ def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
         value = getattr(config, field)
         return getattr(preset, field) if value is None else value
 
+    check_long(given("long"))
     return ChoiceRecipe(
         objective=config.objective,
         reading=ChooserSettings(
             max_length=given("max_length"),
-            long=config.long,
+            long=given("long"),
             dropout=given("dropout"),
             lora_rank=config.lora_rank,
         ),

@@ -91,11 +91,7 @@ def train_chooser(
     )
     cut = sum(map(chooser.is_cut, questions)) / len(questions)
     if cut:
-        logger.warning(
-            "%.1f%% of the questions have a passage longer than %d tokens; what does not fit is "
-            "not read (--max-length, --long windows)",
-            100 * cut, recipe.reading.max_length,
-        )  # fmt: skip
+        _tell_of_cut_passages(cut, recipe.reading)
     result = loop.run()
     report: dict[str, Any] = {
         "steps": result.steps,
@@ -108,6 +104,15 @@ def train_chooser(
             report["weights_sha256"] = _publish(chooser, recipe, out, manifest, report)
     processes.wait()
     return report
+
+
+def _tell_of_cut_passages(share: float, reading: ChooserSettings) -> None:
+    told = "%.1f%% of the questions have a passage that does not fit in %d tokens: "
+    if reading.long == "windows":
+        logger.info(told + "its best sentences are read", 100 * share, reading.max_length)
+    else:
+        told += "its end is not read (--max-length, --long windows)"
+        logger.warning(told, 100 * share, reading.max_length)
 
 
 def plan_steps(
