@@ -1,7 +1,7 @@
 """How time and memory grow with the number of questions, and what a second worker brings.
 
     python benchmarks/scaling.py [--sizes 1000,10000,100000,1000000] [--scorers window,…] [--ray]
-    python benchmarks/scaling.py --make 5000000 questions.jsonl     (only write such a file)
+    python benchmarks/scaling.py --make 5000000 questions.jsonl [--of DATA]    (only write them)
     python benchmarks/scaling.py --watch score --data questions.jsonl … (one command's memory)
 
 The questions are those of RACE dev (from UMCQA_DATA; the embedded sample without it), repeated
@@ -171,6 +171,7 @@ def main() -> None:
     parser.add_argument("--scorers", default=",".join(LARGEST))
     parser.add_argument("--ray", action="store_true", help=f"also Ray, {RAY_QUESTIONS} questions")
     parser.add_argument("--make", nargs=2, metavar=("N", "FILE"), help="only write questions")
+    parser.add_argument("--of", metavar="DATA", help="with --make: repeat these questions instead")
     parser.add_argument(
         "--watch",
         nargs=argparse.REMAINDER,
@@ -183,7 +184,8 @@ def main() -> None:
         return
     if given.make:
         n, file = given.make
-        write_questions(file, islice(repeat(source_questions()[0]), int(n)))
+        questions = list(umcqa.load(given.of)) if given.of else source_questions()[0]
+        write_questions(file, islice(repeat(questions), int(n)))
         return
     sizes = [int(size) for size in given.sizes.split(",")]
     print("| scorer | questions | 1 worker, s | a second | peak MiB |", end="")

@@ -1,8 +1,8 @@
 """BERT's question answering in bfloat16 on a CPU, with the windows of a batch laid end to end.
 
 No product is spent on padding, and no window sees its neighbours. oneDNN applies GELU while it
-stores a product, which alone saves a third of the first half of the feed-forward network, and the
-weights are cast and put in its order once. The residual stream stays in float32.
+stores a product, which alone saves a third of the first half of the feed-forward network. The
+residual stream stays in float32.
 
 Attention is two products and a power of two in bfloat16, which takes two thirds of the time of
 torch's own in float32. Nothing is taken off the scores first, as a softmax would do; where one is
@@ -21,8 +21,7 @@ from torch import nn
 from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
 from transformers import BertForQuestionAnswering
 
-# The number of rows that oneDNN chooses its order of the weights for; others work as well.
-_USUAL_TOKENS = 1024
+from umcqa.neural.products import Product, has_products
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +38,8 @@ def can_pack(model: nn.Module, device: torch.device, precision: str) -> bool:
         type(model) is BertForQuestionAnswering
         and model.config.hidden_act == "gelu"
         and not model.config.is_decoder
-        and device.type == "cpu"
         and precision == "bfloat16"
-        and torch.backends.mkldnn.is_available()
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-        and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        and has_products(device)
     )
 
 
@@ -87,10 +82,10 @@ class _Layer:
         attention = layer.attention.self
         self._exact = exact
         self._heads = attention.num_attention_heads
-        self._query_key_value = _Product(*_query_key_value(attention))
-        self._mix = _Product(*_parts(layer.attention.output.dense))
-        self._widen = _Product(*_parts(layer.intermediate.dense), activation="gelu")
-        self._narrow = _Product(*_parts(layer.output.dense))
+        self._query_key_value = Product(*_query_key_value(attention))
+        self._mix = Product(*_parts(layer.attention.output.dense))
+        self._widen = Product(*_parts(layer.intermediate.dense), activation="gelu")
+        self._narrow = Product(*_parts(layer.output.dense))
         self._norms = layer.attention.output.LayerNorm, layer.output.LayerNorm
 
     def __call__(self, hidden: torch.Tensor, lengths: list[int]) -> torch.Tensor:
@@ -144,22 +139,6 @@ def _query_key_value(attention: Any) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _parts(layer: nn.Linear) -> tuple[torch.Tensor, torch.Tensor]:
     return layer.weight.detach(), layer.bias.detach()
-
-
-class _Product:
-    """A linear layer in bfloat16."""
-
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor, activation: str = "none") -> None:
-        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16(), _USUAL_TOKENS)
-        self._bias = bias.bfloat16()
-        self._activation = activation
-
-    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
-        """From (tokens, in) to (tokens, out), both in bfloat16."""
-        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
-            inputs, self._weight, self._bias, self._activation, [], "none"
-        )
-        return product
 
 
 def _add_and_norm(hidden: torch.Tensor, change: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
