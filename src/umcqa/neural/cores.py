@@ -14,6 +14,8 @@ from typing import TypeVar
 
 import torch
 
+from umcqa.neural.memory import give_back_memory
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -38,6 +40,7 @@ def share_out(
             return [result for share in shares for result in share.result()]
     finally:
         torch.set_num_threads(before)  # threads that start later take over the number set last
+        give_back_memory()
 
 
 def _taken_from(waiting: SimpleQueue[Item]) -> Iterator[Item]:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from umcqa.neural.loop import fastest_precision
+from umcqa.neural.memory import give_back_memory
 
 # The number of rows that oneDNN chooses its order of the weights for; others work as well.
 _USUAL_ROWS = 1024
@@ -72,3 +73,4 @@ def use_fast_products(model: nn.Module, but: Collection[nn.Module], device: torc
         for name, layer in list(parent.named_children()):
             if type(layer) is nn.Linear and layer not in but:
                 setattr(parent, name, _FastLinear(layer))
+    give_back_memory()  # what the layers held before
