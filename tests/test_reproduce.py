@@ -494,6 +494,17 @@ def test_json_and_page(command: Command, place: Place) -> None:
     assert "not run" in printed
 
 
+def test_a_row_that_trains_another_model_says_so(place: Place) -> None:
+    from tiny_models import write_tiny_encoder
+
+    model = write_tiny_encoder(place.folder / "tiny")
+    place.reproduce("sw-hard-em-encoder", model=str(model), seeds=1)
+    result = json.loads(place.result("sw-hard-em-encoder").read_text())
+    assert result["training"]["used"] == 8
+    expected = "umcqa reproduce mc500 --rows sw-hard-em-encoder --seeds 1 --model tiny"
+    assert result["command"] == expected
+
+
 def test_the_page_is_of_the_results_only(
     done: tuple[Place, dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -31,7 +31,7 @@ from umcqa.models import find_model
 from umcqa.pipeline import CANDIDATES, MODEL, QUESTIONS, SCORES, run
 from umcqa.predictions import Prediction, load_predictions
 from umcqa.question import Question
-from umcqa.reproduce.rows import BENCHMARKS, PROFILES, SPLITS, with_paper_tags
+from umcqa.reproduce.rows import BENCHMARKS, PROFILES, SPLITS, row_config, with_paper_tags
 from umcqa.training import MANIFEST, digest_of_model
 
 logger = logging.getLogger(__name__)
@@ -84,6 +84,8 @@ def _command(benchmark: str, row: str, seed: int, profile: str, config: RunConfi
     words += ["--seeds", str(seed + 1)] if config.train.enabled else []
     words += ["--profile", profile] if profile != PROFILES[0] else []
     words += ["--limit", str(config.data.limit)] if config.data.limit else []
+    if config.train.model != row_config(benchmark, profile, row).train.model:
+        words += ["--model", Path(config.train.model).name]
     return shlex.join(words)
 
 
