@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from umcqa.errors import InputError
+
+# oneDNN keeps the code it makes for each shape of a product, by default for 1,024 of them. Texts of
+# all lengths fill that, which takes some hundred MiB, and few come again.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 
 def hush_libraries() -> None:
