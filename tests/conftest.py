@@ -117,9 +117,3 @@ def rows_file(tmp_path: Path) -> Path:
     from tiny_models import story_rows, write_rows
 
     return write_rows(tmp_path / "rows.jsonl", story_rows())
-
-
-@pytest.fixture
-def exact_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Language models that only read do so in float32, as on a processor without bfloat16."""
-    monkeypatch.setattr("umcqa.neural.products.fastest_precision", lambda device: "float32")

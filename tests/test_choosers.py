@@ -47,8 +47,6 @@ from umcqa.neural.story import CHOICE, PASSAGE, QUESTION, StoryBuilder
 from umcqa.question import Question
 from umcqa.scoring.sentences import sentences
 
-pytestmark = pytest.mark.usefixtures("exact_products")
-
 # Weights as large as these make scores that differ by more than any tolerance below.
 SHAPE: dict[str, Any] = {
     "hidden_size": 32,

@@ -24,8 +24,6 @@ LIGHT: dict[str, Any] = {
     "spans": {"q0": "to the park"},
 }
 
-pytestmark = pytest.mark.usefixtures("exact_products")
-
 
 def test_sentences_know_quotes_and_abbreviations() -> None:
     text = 'Mr. Fox ran at 3 p.m. on Monday. "Stop!" he said.  It cost $3.50.\n\nThe end'

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import pytest
 import torch
 from transformers import BertConfig, BertForQuestionAnswering
 
-from umcqa.neural.packed_bert import PackedBert, can_pack
+from umcqa.neural.packed_bert import PackedBert, _attend_by_powers, _attend_exactly, can_pack
 
 CPU = torch.device("cpu")
 LENGTHS = [9, 3, 17, 1]
@@ -80,19 +80,33 @@ def test_a_window_reads_the_same_alone(
 
 
 @torch.inference_mode()
-def test_scores_too_large_for_bare_powers_of_two(inputs: dict[str, torch.Tensor]) -> None:
+@pytest.mark.parametrize(("size", "fits"), [(1.0, True), (300.0, False)])
+def test_scores_too_large_for_bare_powers_of_two(size: float, fits: bool) -> None:
+    torch.manual_seed(2)
+    # (heads, tokens, size of a head)
+    queries, keys, values = (torch.randn(2, 9, 8).bfloat16() for _ in range(3))
+    target = torch.empty_like(values)
+    assert _attend_by_powers(size * queries, keys, values, target) == fits
+    expected = _attend_exactly(size * queries, keys, values)
+    if fits:
+        torch.testing.assert_close(target.float(), expected, atol=0.05, rtol=0.05)
+    # The softmax of the scores, which are logarithms to the base of two.
+    scores = size * queries.float() @ keys.float().mT * math.log(2)
+    torch.testing.assert_close(expected, scores.softmax(-1) @ values.float(), atol=1e-4, rtol=1e-4)
+
+
+@torch.inference_mode()
+def test_a_window_too_large_for_powers_is_read_exactly(
+    inputs: dict[str, torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = make_model()
     if not can_pack(model, CPU, "bfloat16"):
         pytest.skip("needs a processor that multiplies in bfloat16")
-    # Every query is the same and long: all attention goes to one token by a wide margin.
-    query: Any = model.get_submodule("bert.encoder.layer.0.attention.self.query")
-    query.weight.zero_()
-    query.bias.fill_(1000.0)
-    expected, found = model(**inputs), PackedBert(model)(**inputs)
-    real = inputs["attention_mask"].bool()
-    torch.testing.assert_close(
-        found.start_logits[real], expected.start_logits[real], atol=0.03, rtol=0.03
-    )
+    by_powers = PackedBert(model)(**inputs).start_logits
+    monkeypatch.setattr("umcqa.neural.packed_bert._LARGEST_SUM", 0.0)
+    exactly = PackedBert(model)(**inputs).start_logits
+    assert not torch.equal(by_powers, exactly)
+    torch.testing.assert_close(by_powers, exactly, atol=0.03, rtol=0.03)
 
 
 def test_other_models_and_precisions_are_left_to_transformers(

@@ -15,8 +15,11 @@ from conftest import Command
 pytest.importorskip("torch", reason="needs the neural extra")
 
 from tiny_models import STORY, write_tiny_lm
+from umcqa.config import TrainConfig
+from umcqa.errors import InputError
 from umcqa.files import write_questions, write_rows
 from umcqa.question import Question
+from umcqa.training import make_recipe
 
 CHOICES = ("the old barn", "the red fox", "an egg", "the hen")
 ASKED = ("Where did the fox ran to?", "Who was hungry?", "What did it ate?", "Who was not happy?")
@@ -414,3 +417,24 @@ def test_a_model_answers_together_with_a_scorer(
     predictions = data.parent / "p.jsonl"
     command.run("predict", "--model", str(trained), "--data", str(data), "--out", str(predictions))
     assert by_model == [row["answer"] for row in read(predictions)]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, (320, "cut", 3)),  # the paper's
+        ({"preset": "small"}, (128, "windows", 3)),
+        ({"preset": "small", "long": "cut", "epochs": 1}, (128, "cut", 1)),
+        ({"preset": "lm", "max_length": 64}, (64, "cut", 1)),
+    ],
+)
+def test_what_is_given_goes_before_the_preset(
+    given: dict[str, Any], expected: tuple[int, str, int]
+) -> None:
+    recipe = make_recipe(TrainConfig(**given), "encoder")
+    assert (recipe.reading.max_length, recipe.reading.long, recipe.loop.epochs) == expected
+
+
+def test_a_way_with_long_passages_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="'squeeze': the ways are cut, windows"):
+        make_recipe(TrainConfig(long="squeeze"), "encoder")

@@ -11,7 +11,6 @@ import torch
 from umcqa.errors import InputError
 from umcqa.neural.causal import load_causal
 from umcqa.neural.cores import share_out
-from umcqa.neural.products import use_fast_products
 from umcqa.neural.story import StoryBuilder, choice_log_probabilities, watch_choices
 from umcqa.neural.watching import watchable
 from umcqa.question import Question
@@ -68,14 +67,7 @@ def _load(lm: str) -> tuple[Any, StoryBuilder]:
     model, tokenizer = load_causal(lm)
     builder = StoryBuilder(model, tokenizer)
     check_sharing(model, builder, lm)
-    speed_up(model)
     return model, builder
-
-
-def speed_up(model: Any) -> None:
-    """Read faster from now on, and no longer learn."""
-    # Logits in bfloat16 would be too coarse: log-probabilities are their small differences.
-    use_fast_products(model, [model.get_output_embeddings()], model.device)
 
 
 def check_sharing(model: Any, builder: StoryBuilder, name: str) -> None:

@@ -21,7 +21,7 @@ from umcqa.models.safety import ADAPTER_CONFIG
 from umcqa.neural.causal import read_causal
 from umcqa.neural.chooser import ChooserSettings, Reading
 from umcqa.neural.cores import share_out
-from umcqa.neural.lm import check_sharing, speed_up
+from umcqa.neural.lm import check_sharing
 from umcqa.neural.loop import default_parameter_groups
 from umcqa.neural.story import Story, StoryBuilder, read_choices, watch_choices
 from umcqa.neural.watching import watchable
@@ -199,8 +199,6 @@ def start_language_model(name: str, settings: ChooserSettings) -> LanguageModelC
 def load_language_model(folder: Path, settings: ChooserSettings) -> LanguageModelChooser:
     """A trained multiple-choice model."""
     lm, tokenizer, head = _load(str(folder))
-    lm.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-    speed_up(lm)
     chooser = LanguageModelChooser(lm.eval(), tokenizer, settings)
     assert head is not None  # which is how the caller knows the kind
     chooser.load_head(head)

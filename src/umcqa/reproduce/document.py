@@ -196,9 +196,9 @@ def _below(summary: Mapping[str, Any], whole: str) -> Iterator[str]:
     yield f"Below the paper: {'; '.join(below)}." if below else "No row is below the paper's."
     if below:
         yield (
-            "Rows marked *encoder* train one of 33M parameters (BERT-base has 110M) that has "
-            "learned to choose from reader data first (docs/recipe.md); the others train a "
-            "language model of 135M parameters, for one pass."
+            "Rows marked *encoder* train an encoder, the paper's kind of model, but a smaller one "
+            "than BERT-base (which one is in the last table, how it is made in docs/recipe.md); "
+            "the others train a language model of 135M parameters, for one pass."
         )
 
 

@@ -84,8 +84,9 @@ def _command(benchmark: str, row: str, seed: int, profile: str, config: RunConfi
     words += ["--seeds", str(seed + 1)] if config.train.enabled else []
     words += ["--profile", profile] if profile != PROFILES[0] else []
     words += ["--limit", str(config.data.limit)] if config.data.limit else []
-    if config.train.model != row_config(benchmark, profile, row).train.model:
-        words += ["--model", Path(config.train.model).name]
+    model = config.train.model
+    if config.train.enabled and model != row_config(benchmark, profile, row).train.model:
+        words += ["--model", Path(model).name if Path(model).exists() else model]
     return shlex.join(words)
 
 
