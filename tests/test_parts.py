@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import zipfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
@@ -22,7 +24,7 @@ import umcqa
 from conftest import Command, make_question
 from umcqa.batches import in_batches
 from umcqa.errors import InputError
-from umcqa.files import write_questions
+from umcqa.files import write_questions, write_text
 from umcqa.predictions import load_scores, scores_to_row
 from umcqa.question import Question, to_row
 from umcqa.scale.job import Job
@@ -241,3 +243,17 @@ def test_bad_usage_is_one_line(
     assert reason in command.error
     assert command.error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_workers_that_make_a_folder_at_the_same_time(tmp_path: Path) -> None:
+    workers = 8
+    together = threading.Barrier(workers)
+
+    def write(worker: int, turn: int) -> None:
+        together.wait()
+        write_text(tmp_path / str(turn) / f"{worker}.txt", "done")
+
+    with ThreadPoolExecutor(workers) as pool:
+        for turn in range(40):
+            list(pool.map(write, range(workers), [turn] * workers))
+    assert len(list(tmp_path.glob("*/*.txt"))) == 40 * workers

@@ -48,7 +48,7 @@ def atomic_writer(path: str | Path) -> Iterator[IO[bytes]]:
                 yield file
             return
         if not path.parent.exists():
-            path.parent.mkdir(parents=True)
+            path.parent.mkdir(parents=True, exist_ok=True)  # another process may do it just now
             made_folder = True
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         temporary = Path(name)
