@@ -19,8 +19,8 @@ def _trim() -> Any:
 def give_back_memory() -> None:
     """Worth calling after much was freed, such as the tensors of a batch of questions.
 
-    Each thread has a heap of its own, which keeps what was freed in it: answering with all models
-    held 2.7 GiB without this.
+    Each thread has a heap of its own, which keeps what was freed in it: a stream of questions
+    would hold hundreds of MiB more than it needs.
     """
     trim = _trim()
     if trim is not None:
