@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import make_question
-from umcqa.candidates import OBJECTIVES, load_candidates, make_lessons
+from umcqa.candidates import OBJECTIVES, LessonSettings, load_candidates, make_lessons
 from umcqa.config import SelectConfig
 from umcqa.errors import InputError
 from umcqa.files import write_rows
@@ -34,7 +34,8 @@ def masks(
     objective: str,
     use_labels: bool = False,
 ) -> list[tuple[bool, ...]]:
-    return [lesson.mask for lesson in make_lessons(questions, found, objective, use_labels)[0]]
+    settings = LessonSettings(objective, use_labels)
+    return [lesson.mask for lesson in make_lessons(questions, found, settings)[0]]
 
 
 # The answer is choice A; the scores think best of C, then of B.
@@ -52,8 +53,11 @@ FOUND = candidates(Candidates("q0", (0, 1, 1), (1.0, 2.0, 3.0)))
     ],
 )
 def test_masks_by_hand(objective: str, expected: tuple[bool, ...]) -> None:
-    lessons, skipped = make_lessons([QUESTION], FOUND, objective)
-    assert [(lesson.question, lesson.mask) for lesson in lessons] == [(QUESTION, expected)]
+    lessons, skipped = make_lessons([QUESTION], FOUND, LessonSettings(objective))
+    assert [lesson.mask for lesson in lessons] == [expected]
+    # What must not be learned from is not even there.
+    answer = QUESTION.answer if objective == "supervised" else None
+    assert [lesson.question for lesson in lessons] == [replace(QUESTION, answer=answer)]
     assert skipped == 0
 
 
@@ -92,14 +96,14 @@ def test_questions_without_candidates_are_left_out_and_counted() -> None:
         Candidates("q3", (0, 0, 0), (0.0, 0.0, 0.0)),
     )
     for objective in LABEL_FREE:
-        lessons, skipped = make_lessons(questions, found, objective)
+        lessons, skipped = make_lessons(questions, found, LessonSettings(objective))
         assert [lesson.question.id for lesson in lessons] == ["q1"]
         assert skipped == 3
 
 
 def test_supervised_learning_leaves_out_questions_without_an_answer() -> None:
     questions = [make_question(0, answer=2), make_question(1, answer=None)]
-    lessons, skipped = make_lessons(questions, None, "supervised")
+    lessons, skipped = make_lessons(questions, None, LessonSettings("supervised"))
     assert [lesson.mask for lesson in lessons] == [(False, False, True)]
     assert skipped == 1
 
@@ -116,14 +120,14 @@ def test_answers_are_not_read(objective: str, answers: list[int | None]) -> None
 
 def test_trouble_is_named() -> None:
     with pytest.raises(InputError, match="unknown objective 'best': the objectives are highest-on"):
-        make_lessons([QUESTION], FOUND, "best")
+        make_lessons([QUESTION], FOUND, LessonSettings("best"))
     for objective in LABEL_FREE:
         with pytest.raises(InputError, match=f"{objective} learns from candidates: give --candid"):
-            make_lessons([QUESTION], None, objective)
+            make_lessons([QUESTION], None, LessonSettings(objective))
         with pytest.raises(InputError, match="no candidates for question 'q7': select from scores"):
-            make_lessons([QUESTION, make_question(7)], FOUND, objective)
+            make_lessons([QUESTION, make_question(7)], FOUND, LessonSettings(objective))
         with pytest.raises(InputError, match="'q0' has 2 choices, but its candidates are of 3"):
-            make_lessons([make_question(0, choices=("a", "b"))], FOUND, objective)
+            make_lessons([make_question(0, choices=("a", "b"))], FOUND, LessonSettings(objective))
 
 
 # Files
@@ -186,3 +190,42 @@ def test_a_question_may_not_stand_in_a_file_twice(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.jsonl: cannot read it"):
         load_candidates(tmp_path / "none.jsonl")
+
+
+def test_the_clearest_questions() -> None:
+    questions = [make_question(n, answer=None) for n in range(4)]
+    margins = (0.5, 3.0, 0.1, 2.0)
+    found = candidates(
+        *(Candidates(f"q{n}", (1, 1, 0), (1.0, 1.0 + by, 0.0)) for n, by in enumerate(margins))
+    )
+
+    def kept(share: float, asked: list[Question] = questions) -> list[str]:
+        settings = LessonSettings("mml", use_labels=True, confident=share)
+        lessons, skipped = make_lessons(asked, found, settings)
+        assert len(lessons) + skipped == len(asked)
+        return [lesson.question.id for lesson in lessons]
+
+    assert kept(1.0) == ["q0", "q1", "q2", "q3"]
+    assert kept(0.5) == ["q1", "q3"]
+    assert kept(0.75) == ["q0", "q1", "q3"]
+    assert kept(0.01) == ["q1"]
+    # A label is clearer than any score.
+    assert kept(0.25, [*questions[:2], make_question(2, answer=0), questions[3]]) == ["q2"]
+
+
+def test_only_so_many_labels() -> None:
+    questions = [make_question(n, answer=0) for n in range(20)]
+    found = candidates(*(Candidates(f"q{n}", (0, 1, 1), (1.0, 2.0, 3.0)) for n in range(20)))
+
+    def labelled(most: int | None) -> set[str]:
+        settings = LessonSettings("soft", use_labels=True, most_labels=most)
+        lessons, skipped = make_lessons(questions, found, settings)
+        assert (len(lessons), skipped) == (20, 0)
+        for lesson in lessons:
+            by_label = lesson.question.answer is not None
+            assert (lesson.target == (1, 0, 0)) == by_label
+        return {one.question.id for one in lessons if one.question.answer is not None}
+
+    assert len(labelled(None)) == len(labelled(100)) == 20
+    assert len(labelled(5)) == 5
+    assert labelled(5) == labelled(5)

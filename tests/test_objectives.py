@@ -17,6 +17,8 @@ from umcqa.neural.objectives import (
     is_hard_step,
     mml_loss,
     pad_choices,
+    soft_loss,
+    update_targets,
 )
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -196,3 +198,25 @@ def test_a_step_is_drawn_from_seed_and_step_alone() -> None:
     assert draws(4, range(200)) != once
     printed = [is_hard_step(StepInfo(step, 200, 3), 0.5, "printed") for step in range(200)]
     assert printed == [not one for one in once]
+
+
+def test_targets_that_the_model_has_a_share_of() -> None:
+    # P is 1/10 to 4/10 and 1/4, 3/4; q times P: (4, 6, 0, 0) and (1, 3), of their sums.
+    log_probabilities = choice_log_softmax([torch.tensor(row) for row in LOGITS[:2]])
+    targets = torch.tensor([[0.4, 0.3, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0]])
+    targets[0] /= 0.7
+    changed = update_targets(targets, log_probabilities, 1.0)
+    assert changed.tolist() == [
+        pytest.approx([0.4, 0.6, 0, 0]),
+        pytest.approx([0.25, 0.75, 0, 0]),
+    ]
+    half = update_targets(targets, log_probabilities, 0.5)
+    assert half[1].tolist() == pytest.approx([0.375, 0.625, 0, 0])
+    assert update_targets(targets, log_probabilities, 0.0) is targets
+    assert soft_loss(log_probabilities, half).isfinite().all()
+
+
+def test_a_certain_target_stays_as_it_is() -> None:
+    certain = torch.tensor([[0.0, 1.0, 0.0]])
+    log_probabilities = choice_log_softmax([torch.tensor([0.0, -300.0, 5.0])])
+    assert update_targets(certain, log_probabilities, 0.7).tolist() == [[0.0, 1.0, 0.0]]

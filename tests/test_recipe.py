@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,10 @@ from tiny_models import write_tiny_lm
 from umcqa.config import RunConfig, default_config, load_config
 from umcqa.files import write_questions
 from umcqa.predictions import load_predictions, load_scores
+
+
+def load_manifest(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "umcqa.json").read_text(encoding="utf-8")))
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +111,65 @@ def test_rounds_learn_from_scorer_and_model_together(
     one = read(out / "predictions.jsonl")
     assert one == read(out / "round-1" / "predictions.jsonl")
     command.run(*run, "--rounds", "0", code=2)
+
+
+def test_several_models_answer_together(
+    command: Command, encoder: Path, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    run = (
+        *("run", "--data", str(data), "--out", str(out), "--scorer", "window", *TINY),
+        *("--model", str(encoder), "--learning-rate", "0.01", "--seed", "3"),
+    )
+    stages = command.json(*run, "--models", "2")["stages"]
+    assert list(stages)[3:] == ["train", "train 2", "predict", "evaluate"]
+    together = read(out / "predictions.jsonl")
+    questions = make_questions()
+    alone = [list(umcqa.predict(questions, out / name)) for name in ("model", "model-2")]
+    assert alone[0] != alone[1]
+    for row, *ones in zip(together, *alone, strict=True):
+        of_each = [one.probabilities or () for one in ones]
+        means = [sum(column) / 2 for column in zip(*of_each, strict=True)]
+        assert row["probabilities"] == pytest.approx(means, abs=1e-6)
+        assert row["answer"] == max(range(len(means)), key=means.__getitem__)
+    # The first of two is the one that a run with one model has.
+    assert command.json(*run)["stages"]["train"]["reused"]
+    command.run(*run, "--models", "0", code=2)
+
+
+def test_confident_questions_first(
+    command: Command, encoder: Path, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    run = (
+        *("run", "--data", str(data), "--out", str(out), "--scorer", "window", *TINY),
+        *("--model", str(encoder), "--confident", "0.5"),
+    )
+    n = len(make_questions())
+
+    def used(folder: Path) -> int:
+        return int(load_manifest(folder)["candidates"]["used"])
+
+    command.json(*run, "--rounds", "3")
+    learned = [used(out / place / "model") for place in ("round-1", "round-2", "")]
+    assert learned == [round(n / 2), round(0.75 * n), n]
+    command.json(*run)
+    assert used(out / "model") == round(n / 2)
+    command.run(*run, "--confident", "0", code=2)
+    assert "confident questions" in command.error
+
+
+def test_few_labels(command: Command, encoder: Path, data: Path, tmp_path: Path) -> None:
+    run = ("run", "--data", str(data), "--scorer", "window", *TINY, "--model", str(encoder))
+    weights = {}
+    for most in ("1", "6", None):
+        flags = ["--most-labels", most] if most else []
+        out = ("--out", str(tmp_path / f"run-{most}"))
+        made = command.json(*run, *out, "--use-labels", *flags)
+        weights[most] = made["metrics"]["training"]["weights_sha256"]
+    assert len(set(weights.values())) == 3
+    command.run(*run, "--out", str(tmp_path / "x"), "--most-labels", "1", code=2)
+    assert "--use-labels" in command.error
 
 
 def test_the_recipe_is_the_default_for_its_scorer() -> None:

@@ -672,10 +672,13 @@ def test_the_recipe_and_its_parts(place: Place, tmp_path: Path) -> None:
         for seed in range(2)
     ]
     for one in found:
-        assert list(one["splits"]) == ["dev", "test"]
+        assert list(one["splits"]) == ["dev", "test", "train"]
         for split in ("dev", "test"):
-            assert one["splits"][split]["n"] == 8
-            assert {"scorer", "together", "answers"} <= one["splits"][split].keys()
+            of_split = one["splits"][split]
+            assert of_split["n"] == of_split["oracle"]["n"] == 8
+            assert {"scorer", "together", "answers"} <= of_split.keys()
+            known = (of_split[voice]["accuracy"] for voice in ("scorer", "together"))
+            assert of_split["oracle"]["accuracy"] >= max(known)
     summary = summarise_recipe("mc500", None, {"recipe": found})
     cell = summary["rows"]["recipe"]["dev"]["together"]
     assert cell["seeds"] == [one["splits"]["dev"]["together"]["accuracy"] for one in found]

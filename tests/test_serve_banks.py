@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 import umcqa
 from conftest import Command, make_question
 from running_servers import PATIENCE, bank_questions, running_app, wait_for
-from umcqa.candidates import make_lessons
+from umcqa.candidates import LessonSettings, make_lessons
 from umcqa.config import TrainConfig
 from umcqa.files import to_json, write_questions
 from umcqa.journal import journal_path
@@ -305,7 +305,7 @@ def test_marks_are_what_training_learns_from(
 
     assert [one.answer for one in umcqa.load(everything)] == [2, None, 1, None, 1]
     assert [(one.id, one.answer) for one in umcqa.load(marked)] == [("q0", 2), ("q2", 1), ("q4", 1)]
-    lessons, skipped = make_lessons(umcqa.load(marked), None, "supervised", use_labels=True)
+    lessons, skipped = make_lessons(umcqa.load(marked), None, LessonSettings("supervised"))
     assert [one.mask.index(True) for one in lessons] == [2, 1, 1]
     assert skipped == 0
 

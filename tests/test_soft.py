@@ -17,7 +17,7 @@ import torch
 
 import umcqa
 from tiny_models import STORY, write_tiny_lm
-from umcqa.candidates import SoftTargets, make_lessons
+from umcqa.candidates import LessonSettings, SoftTargets, make_lessons
 from umcqa.errors import InputError
 from umcqa.neural.chooser import ChooserSettings
 from umcqa.neural.lm_chooser import start_language_model
@@ -41,7 +41,9 @@ def target_of(
 ) -> tuple[float, ...]:
     found = {"q": Candidates("q", mask, scores)}
     question = make_question(len(scores), answer)
-    ((lesson,), _) = make_lessons([question], found, "soft", soft=soft, **options)
+    ((lesson,), _) = make_lessons(
+        [question], found, LessonSettings("soft", soft=soft or SoftTargets(), **options)
+    )
     return lesson.target
 
 
@@ -97,19 +99,19 @@ def test_a_label_is_all_of_the_target() -> None:
 def test_other_objectives_share_alike() -> None:
     found = {"q": Candidates("q", (0, 0, 1, 1), SCORES)}
     for objective in "mml", "hard-em":
-        ((lesson,), _) = make_lessons([make_question()], found, objective)
+        ((lesson,), _) = make_lessons([make_question()], found, LessonSettings(objective))
         assert lesson.target == (0, 0, 0.5, 0.5)
-    ((lesson,), _) = make_lessons([make_question()], found, "highest-only")
+    ((lesson,), _) = make_lessons([make_question()], found, LessonSettings("highest-only"))
     assert lesson.target == (0, 0, 0, 1)
-    ((lesson,), _) = make_lessons([make_question(answer=2)], None, "supervised")
+    ((lesson,), _) = make_lessons([make_question(answer=2)], None, LessonSettings("supervised"))
     assert lesson.target == (0, 0, 1, 0)
 
 
 def test_soft_needs_candidates() -> None:
     with pytest.raises(InputError, match="the objective soft learns from candidates"):
-        make_lessons([make_question()], None, "soft")
+        make_lessons([make_question()], None, LessonSettings("soft"))
     nothing = {"q": Candidates("q", (0, 0, 0, 0), SCORES)}
-    assert make_lessons([make_question()], nothing, "soft") == ([], 1)
+    assert make_lessons([make_question()], nothing, LessonSettings("soft")) == ([], 1)
 
 
 @st.composite
@@ -250,9 +252,10 @@ def test_a_language_model_learns_the_targets(lm: Path, tmp_path: Path) -> None:
     umcqa.train(
         QUESTIONS, chosen, out=tmp_path / "m", model=str(lm), objective="soft", epochs=40, **TINY
     )
-    lessons, _ = make_lessons(QUESTIONS, {one.id: one for one in chosen}, "soft")
-    for found, lesson in zip(umcqa.predict(QUESTIONS, tmp_path / "m"), lessons, strict=True):
-        assert found.answer == lesson.question.answer
+    lessons, _ = make_lessons(QUESTIONS, {one.id: one for one in chosen}, LessonSettings("soft"))
+    answered = umcqa.predict(QUESTIONS, tmp_path / "m")
+    for question, found, lesson in zip(QUESTIONS, answered, lessons, strict=True):
+        assert found.answer == question.answer
         # As sure as the scores are, and no surer: 2, 1 and 0 are far from a certain answer
         assert found.probabilities == pytest.approx(lesson.target, abs=0.1)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,17 @@ class SoftTargets:
 
     sharpness: float = 1.0  # the targets are the softmax of scores times this
     outside: float = 1.0  # how much choices that are no candidates keep of their share
+
+
+@dataclass(frozen=True)
+class LessonSettings:
+    """Which questions are learned from, and how."""
+
+    objective: str
+    use_labels: bool = False
+    most_labels: int | None = None  # only so many of them, at random
+    confident: float = 1.0  # share of the questions: those whose best candidate is clearest
+    soft: SoftTargets = SoftTargets()
 
 
 def check_objective(objective: str) -> None:
@@ -67,38 +79,62 @@ def _from_row(row: dict[str, Any]) -> Candidates:
 def make_lessons(
     questions: Iterable[Question],
     candidates: Mapping[str, Candidates] | None,
-    objective: str,
-    use_labels: bool = False,
-    soft: SoftTargets | None = None,
+    settings: LessonSettings,
 ) -> tuple[list[Lesson], int]:
-    """What to learn from, and how many questions are left out because they have no candidates.
+    """What to learn from, and how many questions are left out.
 
-    An answer is looked at only for ``supervised``, and with ``use_labels`` where there is one.
+    That is, because they have no candidates, or are not among the confident ones. An answer is
+    looked at only for ``supervised``, and with ``use_labels`` where there is one.
     """
+    objective = settings.objective
     check_objective(objective)
     if candidates is None and objective != "supervised":
         raise InputError(f"the objective {objective} learns from candidates: give --candidates")
-    lessons, skipped = [], 0
-    for question in questions:
-        mask = _mask(question, candidates, objective, use_labels)
+    asked = _hide_labels(list(questions), settings)
+    lessons = []
+    for question in asked:
+        mask = _mask(question, candidates, objective)
         if any(mask):
-            by_label = objective == "supervised" or (use_labels and question.answer is not None)
-            scored = None if by_label or objective != "soft" else candidates
-            target = _target(question, mask, scored, soft or SoftTargets())
+            by_scores = objective == "soft" and question.answer is None
+            target = _target(question, mask, candidates if by_scores else None, settings.soft)
             lessons.append(Lesson(question, mask, target))
-        else:
-            skipped += 1
-    return lessons, skipped
+    if settings.confident < 1 and candidates is not None:
+        lessons = _clearest(lessons, candidates, settings.confident)
+    return lessons, len(asked) - len(lessons)
+
+
+def _hide_labels(questions: list[Question], settings: LessonSettings) -> list[Question]:
+    """The questions without the answers that are not to be learned from."""
+    kept = {one.id for one in questions if one.answer is not None}
+    if not settings.use_labels and settings.objective != "supervised":
+        kept = set()
+    elif settings.most_labels is not None and settings.most_labels < len(kept):
+        # Whatever the seed: models of several seeds must not see more labels together.
+        kept = set(random.Random("labels").sample(sorted(kept), settings.most_labels))
+    return [one if one.id in kept else replace(one, answer=None) for one in questions]
+
+
+def _clearest(
+    lessons: Sequence[Lesson], candidates: Mapping[str, Candidates], share: float
+) -> list[Lesson]:
+    """The share of the lessons whose best score is farthest ahead; those with a label lead."""
+
+    def clearness(lesson: Lesson) -> float:
+        if lesson.question.answer is not None:
+            return math.inf
+        best, second, *_ = sorted(candidates[lesson.question.id].scores, reverse=True)
+        return best - second
+
+    order = sorted(range(len(lessons)), key=lambda number: -clearness(lessons[number]))
+    kept = sorted(order[: max(1, round(share * len(lessons)))])
+    return [lessons[number] for number in kept]
 
 
 def _mask(
-    question: Question,
-    candidates: Mapping[str, Candidates] | None,
-    objective: str,
-    use_labels: bool,
+    question: Question, candidates: Mapping[str, Candidates] | None, objective: str
 ) -> tuple[bool, ...]:
     n = len(question.choices)
-    if objective == "supervised" or (use_labels and question.answer is not None):
+    if objective == "supervised" or question.answer is not None:
         return _only(n, [] if question.answer is None else [question.answer])
     assert candidates is not None  # the caller has checked
     found = candidates.get(question.id)

@@ -71,10 +71,14 @@ class TrainConfig:
     annealing: str = "release"
     sharpness: float = SoftTargets.sharpness  # of the objective soft, as is the next
     outside: float = SoftTargets.outside
+    progressive: float = 0.0  # likewise: share of a target that is the model's own at the end
+    confident: float = 1.0  # share of the questions, the clearest; in a run it grows by rounds
     likelihood: float = 0.0  # weight of the right choices' likelihood (language models)
     lora_rank: int = 0
     use_labels: bool = False
+    most_labels: int | None = None  # use only so many of them, at random
     rounds: int = 1  # in a run: each after the first learns from scorer and model together
+    models: int = 1  # in a run: so many, of seeds that follow; they answer together
     precision: str | None = None  # not set: what this machine does fastest
     seed: int = 0
     checkpoint_seconds: float = 300.0

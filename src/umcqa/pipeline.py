@@ -18,6 +18,7 @@ from umcqa.analysis import analyse
 from umcqa.config import (
     DataConfig,
     RunConfig,
+    TrainConfig,
     default_config,
     load_config,
     override,
@@ -86,6 +87,11 @@ def _has_answers(questions: Iterable[Question]) -> bool:
     return any(question.answer is not None for question in questions)
 
 
+def _model_folder(number: int) -> str:
+    """Of a run's models, which are counted from 0."""
+    return f"{MODEL}-{number + 1}" if number else MODEL
+
+
 Make: TypeAlias = Callable[[Path, str], dict[str, Any]]  # from output and key to the manifest
 
 
@@ -121,7 +127,7 @@ class _Run:
     def _learn(self, loaded: dict[str, Any], selected: dict[str, Any]) -> list[Any]:
         """Train and predict; return what the predictions depend on."""
         trained = self._train_in_rounds(loaded, selected)
-        made = [trained["sha256"]]
+        made = [*trained]
         for split in self._splits():
             questions = self._questions(split)
             if split:
@@ -136,8 +142,8 @@ class _Run:
                 self._stage(
                     f"predict {split}" if split else "predict",
                     self._predictions(split).name,
-                    [found["fingerprint"], trained["sha256"]],
-                    self._predictor(questions, self.folder / MODEL),
+                    [found["fingerprint"], *trained],
+                    self._predictor(questions, ""),
                 )["sha256"]
             )
             made.append(found["sha256"])
@@ -145,30 +151,26 @@ class _Run:
                 made.append(self._answer_together(split, found, made[-2]))
         return made
 
-    def _train_in_rounds(self, loaded: dict[str, Any], selected: dict[str, Any]) -> dict[str, Any]:
-        """Train; where there are several rounds, each begins anew from the same start."""
-        config, candidates = self.config.train, self.folder / CANDIDATES
-        labelled = config.use_labels or config.objective == "supervised"
-        for number in range(1, config.rounds + 1):
-            is_last = number == config.rounds
+    def _train_in_rounds(self, loaded: dict[str, Any], selected: dict[str, Any]) -> list[str]:
+        """Train; where there are several rounds, each begins anew from the same start.
+
+        Returns the digests of the last round's models.
+        """
+        rounds, candidates = self.config.train.rounds, self.folder / CANDIDATES
+        for number in range(1, rounds + 1):
+            is_last = number == rounds
             place, name = ("", "") if is_last else (f"round-{number}/", f" round {number}")
-            train_key = [
-                loaded["sha256" if labelled else "fingerprint"],
-                selected["sha256"],
-                asdict(replace(config, rounds=1)),
-                identify_model(config.model),
+            trained = [
+                self._train_stage(name, place, config, loaded, selected, candidates)
+                for config in self._trainings(number)
             ]
-            model = self.folder / place / MODEL
-            trained = self._stage(
-                f"train{name}", f"{place}{MODEL}/{MANIFEST}", train_key, self._trainer(candidates)
-            )
             if not is_last:
                 predictions = f"{place}{PREDICTIONS}"
                 predicted = self._stage(
                     f"predict{name}",
                     predictions,
-                    [loaded["fingerprint"], trained["sha256"]],
-                    self._predictor(self.folder / QUESTIONS, model),
+                    [loaded["fingerprint"], *trained],
+                    self._predictor(self.folder / QUESTIONS, place),
                 )
                 selected = self._stage(
                     f"select{name}",
@@ -178,6 +180,42 @@ class _Run:
                 )
                 candidates = self.folder / place / CANDIDATES
         return trained
+
+    def _trainings(self, number: int) -> list[TrainConfig]:
+        """The settings of each model of a round; the share of questions grows to all of them."""
+        config = self.config.train
+        if config.rounds > 1:
+            grown = (number - 1) / (config.rounds - 1)
+            config = replace(config, confident=config.confident + grown * (1 - config.confident))
+        return [
+            replace(config, rounds=1, models=1, seed=config.seed + n) for n in range(config.models)
+        ]
+
+    def _train_stage(
+        self,
+        name: str,
+        place: str,
+        config: TrainConfig,
+        loaded: dict[str, Any],
+        selected: dict[str, Any],
+        candidates: Path,
+    ) -> str:
+        """Train a model; return its digest."""
+        labelled = config.use_labels or config.objective == "supervised"
+        number = config.seed - self.config.train.seed
+        key = [
+            loaded["sha256" if labelled else "fingerprint"],
+            selected["sha256"],
+            asdict(config),
+            identify_model(config.model),
+        ]
+        trained = self._stage(
+            f"train{name} {number + 1}" if number else f"train{name}",
+            f"{place}{_model_folder(number)}/{MANIFEST}",
+            key,
+            self._trainer(candidates, config),
+        )
+        return str(trained["sha256"])
 
     def _answer_together(self, split: str | None, found: dict[str, Any], predicted: str) -> str:
         """Model and scorer together; other questions than those learned from are scored first."""
@@ -270,7 +308,7 @@ class _Run:
     def _select(self, path: Path, key: str) -> dict[str, Any]:
         return select_to_file(self.folder / SCORES, self.config.select, path, key=key)
 
-    def _trainer(self, candidates: Path) -> Make:
+    def _trainer(self, candidates: Path, config: TrainConfig) -> Make:
         def make(path: Path, key: str) -> dict[str, Any]:
             folder, mark = path.parent, path.parent / "run.key"
             # A training of other settings is not gone on with, but the same one is.
@@ -278,15 +316,19 @@ class _Run:
                 begin_anew(folder)
                 write_text(mark, key)
             questions = load(self.folder / QUESTIONS)
-            report = train(questions, candidates, out=folder, config=self.config.train)
+            report = train(questions, candidates, out=folder, config=config)
             made = {"key": key, "sha256": fingerprint_files(path), "report": report}
             write_manifest(path, "train", **made)
             return made
 
         return make
 
-    def _predictor(self, questions: Path, model: Path) -> Make:
-        return lambda path, key: predict_to_file(load(questions), str(model), path, key=key)
+    def _predictor(self, questions: Path, place: str) -> Make:
+        """By the models of a round."""
+        models = [
+            str(self.folder / place / _model_folder(n)) for n in range(self.config.train.models)
+        ]
+        return lambda path, key: predict_to_file(load(questions), models, path, key=key)
 
     def _reselector(self, predictions: Path) -> Make:
         """The best of scorer and model together, without a threshold, which is the scorer's own."""
@@ -329,7 +371,12 @@ class _Run:
             )
             metrics |= {name: report[name] for name in ("candidates", "types")}
         if self.config.train.enabled:
-            metrics["training"] = read_manifest(self.folder / MODEL / MANIFEST)["report"]
+            reports = [
+                read_manifest(self.folder / _model_folder(n) / MANIFEST)["report"]
+                for n in range(self.config.train.models)
+            ]
+            seconds = round(sum(one["seconds"] for one in reports), 3)
+            metrics["training"] = {**reports[0], "seconds": seconds}
             for split in self._splits():
                 asked = load(self._questions(split))
                 if _has_answers(asked):

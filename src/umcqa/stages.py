@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -108,9 +108,9 @@ def select_to_file(scores: Path, settings: SelectConfig, out: Path, **notes: Any
 
 
 def predict_to_file(
-    data: Questions, model: str, out: Path, batch: int = 256, **notes: Any
+    data: Questions, model: str | Sequence[str], out: Path, batch: int = 256, **notes: Any
 ) -> dict[str, Any]:
-    """Answer questions with a trained model and write a row a question."""
+    """Answer questions with a trained model, or several, and write a row a question."""
     refuse_overwriting(out, data.name)
     questions = Fingerprint(data)
     found = predict(questions, model, batch=batch)

@@ -6,14 +6,22 @@ import hashlib
 import json
 import math
 import shutil
+import statistics
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from umcqa.candidates import Lesson, SoftTargets, load_candidates, make_lessons
+from umcqa.candidates import (
+    Lesson,
+    LessonSettings,
+    SoftTargets,
+    load_candidates,
+    make_lessons,
+)
 from umcqa.config import TrainConfig
 from umcqa.errors import InputError
 from umcqa.files import SCHEMA, commit, versions
@@ -71,13 +79,7 @@ def train(
     config = config or TrainConfig(**settings)
     folder = Path(out)
     _check_numbers(config)
-    lessons, skipped = make_lessons(
-        questions,
-        _by_id(candidates),
-        config.objective,
-        config.use_labels,
-        SoftTargets(config.sharpness, config.outside),
-    )
+    lessons, skipped = make_lessons(questions, _by_id(candidates), _lesson_settings(config))
     if not lessons:
         raise InputError("no question has candidates: lower the threshold of umcqa select")
     # What needs torch comes last: bad input is told at once.
@@ -121,18 +123,37 @@ def train(
     return {**report, "used": len(lessons), "skipped": skipped, "out": str(folder)}
 
 
+def _lesson_settings(config: TrainConfig) -> LessonSettings:
+    return LessonSettings(
+        config.objective,
+        config.use_labels,
+        config.most_labels,
+        config.confident,
+        SoftTargets(config.sharpness, config.outside),
+    )
+
+
 def _check_numbers(config: TrainConfig) -> None:
-    if config.rounds < 1:
-        raise InputError(f"{config.rounds} rounds: give at least 1")
+    for what in ("rounds", "models"):
+        if getattr(config, what) < 1:
+            raise InputError(f"{getattr(config, what)} {what}: give at least 1")
     for field in ("warmup", "tau", "learning_rate", "sharpness", "outside", "likelihood"):
         value = getattr(config, field) or 0.0
         if not math.isfinite(value) or value < 0:
             raise InputError(f"{field} must be a finite number, and not below 0")
+    if not 0 < config.confident <= 1:
+        raise InputError(f"a share of {config.confident:g} confident questions: above 0, up to 1")
+    if not 0 <= config.progressive <= 1:
+        raise InputError(f"progressive {config.progressive:g}: give a share from 0 to 1")
+    if config.most_labels is not None and config.most_labels < 1:
+        raise InputError(f"{config.most_labels} labels: give at least 1")
+    if config.most_labels is not None and not config.use_labels:
+        raise InputError("most labels are of those that --use-labels takes: give that, too")
 
 
 def _that_matter(config: TrainConfig) -> dict[str, Any]:
     """The settings that change the weights."""
-    without = ("enabled", "checkpoint_seconds", "rounds")
+    without = ("enabled", "checkpoint_seconds", "rounds", "models")
     return {key: value for key, value in asdict(config).items() if key not in without}
 
 
@@ -180,18 +201,38 @@ def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
         tau=config.tau,
         annealing=config.annealing,
         likelihood=config.likelihood,
+        progressive=config.progressive,
     )
 
 
 def predict(
-    questions: Iterable[Question], model: str | Path, *, batch: int = 256
+    questions: Iterable[Question],
+    model: str | Path | Sequence[str | Path],
+    *,
+    batch: int = 256,
 ) -> Iterator[Prediction]:
     """What a trained model answers, with a probability and evidence for each choice, in order.
 
-    Questions of one passage are read together, ``batch`` questions at a time.
+    Questions of one passage are read together, ``batch`` questions at a time. Of several models,
+    the probabilities are the mean, and the evidence is the first one's.
     """
     if batch < 1:
         raise InputError(f"batches of {batch} questions: give at least 1")
+    models = [model] if isinstance(model, str | Path) else model
+    if len(models) == 1:
+        yield from _predict(questions, models[0], batch)
+        return
+    found = (
+        _predict(asked, one, batch)
+        for asked, one in zip(tee(questions, len(models)), models, strict=True)
+    )
+    for together in zip(*found, strict=True):
+        first = together[0]
+        columns = zip(*(one.probabilities or () for one in together), strict=True)
+        yield _prediction(first.id, tuple(map(statistics.fmean, columns)), first.evidence)
+
+
+def _predict(questions: Iterable[Question], model: str | Path, batch: int) -> Iterator[Prediction]:
     from umcqa.neural.choice_prediction import read_questions
 
     for question, log_probabilities, evidence in read_questions(questions, str(model), batch):

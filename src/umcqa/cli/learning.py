@@ -71,6 +71,22 @@ class TrainFlags:
         float | None,
         typer.Option(min=0.0, help="soft: what choices that are no candidates keep of theirs."),
     ] = None
+    progressive: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="soft: the share of a target that is the model's own, at the end.",
+        ),
+    ] = None
+    confident: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Learn from that share of the questions, the clearest; grows to 1 by --rounds.",
+        ),
+    ] = None
     likelihood: Annotated[
         float | None,
         typer.Option(
@@ -86,6 +102,9 @@ class TrainFlags:
     use_labels: Annotated[
         bool | None,
         typer.Option("--use-labels/--no-labels", help="Where an answer is given, learn from it."),
+    ] = None
+    most_labels: Annotated[
+        int | None, typer.Option(min=1, help="Use only so many of the answers, at random.")
     ] = None
     precision: Annotated[
         str | None, typer.Option(help="float32 or bfloat16; by default the faster here.")

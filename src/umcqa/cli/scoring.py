@@ -237,6 +237,10 @@ def run_command(
             min=1, help="Train so many times, later ones on what scorer and model say together."
         ),
     ] = None,
+    models: Annotated[
+        int | None,
+        typer.Option(min=1, help="Train so many, of seeds that follow; they answer together."),
+    ] = None,
     predict_split: Annotated[
         list[str] | None,
         typer.Option(help="Splits that the model answers; by default the questions it saw."),
@@ -270,7 +274,14 @@ def run_command(
         data=override(base.data, path=data, split=split, limit=limit, columns=mapped),
         score=override(base.score, scorer=scorer, **flags.given()),
         select=override(base.select, threshold=threshold, max_candidates=max_candidates),
-        train=override(base.train, enabled=train, seed=seed, rounds=rounds, **training.given()),
+        train=override(
+            base.train,
+            enabled=train,
+            seed=seed,
+            rounds=rounds,
+            models=models,
+            **training.given(),
+        ),
         predict=override(base.predict, splits=predict_split or None, model_votes=model_votes),
         seed=seed,
     )

@@ -30,6 +30,7 @@ from umcqa.neural.objectives import (
     mml_loss,
     pad_choices,
     soft_loss,
+    update_targets,
 )
 from umcqa.neural.processes import current_processes
 from umcqa.training import MANIFEST
@@ -48,6 +49,7 @@ class ChoiceRecipe:
     tau: float  # of Hard-EM: steps, or up to 1 a share of the run
     annealing: str = "release"
     likelihood: float = 0.0  # how much the likelihood of the right choices counts beside choosing
+    progressive: float = 0.0  # share of a soft target that is the model's own, at the run's end
 
 
 def train_chooser(
@@ -181,6 +183,8 @@ class _Loss:
         candidates = candidates.to(log_probabilities.device)
         hard = recipe.objective == "hard-em" and is_hard_step(info, recipe.tau, recipe.annealing)
         if recipe.objective == "soft":
+            own = recipe.progressive * info.step / info.total_steps
+            targets = update_targets(targets, log_probabilities, own)
             losses = soft_loss(log_probabilities, targets)
         else:
             losses = (hard_em_loss if hard else mml_loss)(log_probabilities, candidates)

@@ -53,6 +53,20 @@ def soft_loss(log_probabilities: torch.Tensor, targets: torch.Tensor) -> torch.T
     return -(targets * log_probabilities.masked_fill(targets == 0, 0.0)).sum(dim=-1)
 
 
+def update_targets(
+    targets: torch.Tensor, log_probabilities: torch.Tensor, share: float
+) -> torch.Tensor:
+    """Targets of which a share is what the model itself makes of them: q times P, normalised.
+
+    So a choice without a target gets none, and a question with an answer keeps it: progressive
+    identification (Lv et al. 2020), with weights instead of a set.
+    """
+    if share == 0:
+        return targets
+    own = torch.softmax(targets.log() + log_probabilities.detach(), dim=-1)
+    return (1 - share) * targets + share * own
+
+
 def _only(log_probabilities: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
     return log_probabilities.masked_fill(~candidates, -torch.inf)
 

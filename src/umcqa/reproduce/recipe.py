@@ -11,7 +11,13 @@ from umcqa.files import SCHEMA
 from umcqa.reproduce.tables import Results
 
 # Who answers: the trained model, the scorers that it learned from, or both together.
-VOICES = {"alone": "model alone", "scorer": "its scorers", "together": "together"}
+# The last says what it costs to choose without labels: as many votes for the model as are best.
+VOICES = {
+    "alone": "model alone",
+    "scorer": "its scorers",
+    "together": "together",
+    "oracle": "… with votes chosen by labels",
+}
 
 
 def summarise_recipe(benchmark: str, limit: int | None, results: Results) -> dict[str, Any]:

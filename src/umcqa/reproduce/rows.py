@@ -37,6 +37,13 @@ NAMES = {
     "recipe-hard-em": "Hard-EM instead of soft targets",
     "recipe-two-rounds": "two rounds",
     "recipe-others": "targets without the chooser's own vote",
+    "recipe-confident": "two rounds, the first on the clearest half",
+    "recipe-progressive": "half of a target from the model itself by the end",
+    "recipe-candidates": "two candidates, a tenth of their share for the other choices",
+    "recipe-models": "three models",
+    "recipe-labels-20": "20 labels",
+    "recipe-labels-100": "100 labels",
+    "recipe-labels": "all labels",
 }
 UNTRAINED = ("sw", "eqa")
 # The figures that everything else is compared with are the mean of several runs.

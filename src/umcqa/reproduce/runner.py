@@ -27,14 +27,16 @@ from umcqa.files import (
     versions,
     write_text,
 )
+from umcqa.mixing import mix
 from umcqa.models import find_model
 from umcqa.pipeline import CANDIDATES, MODEL, QUESTIONS, SCORES, run
-from umcqa.predictions import Prediction, load_predictions
+from umcqa.predictions import Prediction, load_predictions, load_scores
 from umcqa.question import Question
 from umcqa.reproduce.rows import BENCHMARKS, PROFILES, SPLITS, row_config, with_paper_tags
 from umcqa.training import MANIFEST, digest_of_model
 
 logger = logging.getLogger(__name__)
+_VOTES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 _TABLES = ("data", "score", "select", "train", "predict")
 
 
@@ -204,6 +206,7 @@ def _trained(
         for split in asked:
             splits[split]["scorer"] = _answers_of(folder, "scores", split)
             splits[split]["together"] = _answers_of(folder, "answers", split)
+            splits[split]["oracle"] = _best_votes(folder, split, config.score.scorer)
     selected = read_manifest(folder / CANDIDATES)
     model = json.loads((folder / MODEL / MANIFEST).read_text(encoding="utf-8"))
     training = {k: v for k, v in report["metrics"]["training"].items() if k != "out"}
@@ -216,6 +219,18 @@ def _trained(
         },
         "seconds": round(_seconds(report), 1),
     }
+
+
+def _best_votes(folder: Path, split: str, scorer: str) -> dict[str, Any]:
+    """Model and scorer together, with the number of votes for the model that is best here."""
+    questions = load(folder / f"questions-{split}.jsonl")
+    found: list[dict[str, Any]] = []
+    for votes in _VOTES:
+        scores = load_scores(folder / f"scores-{split}.jsonl")
+        predictions = load_predictions(folder / f"predictions-{split}.jsonl")
+        made = evaluate(questions, mix(scores, predictions, scorer, votes))
+        found.append({name: made[name] for name in ("n", "accuracy", "ci95")} | {"votes": votes})
+    return max(found, key=lambda one: one["accuracy"])
 
 
 def _answers_of(folder: Path, kind: str, split: str) -> dict[str, Any]:
