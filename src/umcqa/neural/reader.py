@@ -73,7 +73,7 @@ class Reader:
         precision: str | None = None,
     ) -> None:
         self._device = device or torch.device("cpu")
-        self._model = model.to(self._device)
+        model = model.to(self._device)
         self._tokenizer = tokenizer
         self._settings = settings or ReadingSettings()
         # A model reads no further than its positions, of which some keep two for themselves.
@@ -82,8 +82,9 @@ class Reader:
             windowing = replace(self._settings.windowing, max_length=room, stride=room // 3)
             self._settings = replace(self._settings, windowing=windowing)
         self._precision = precision or fastest_precision(self._device)
-        packs = can_pack(self._model, self._device, self._precision)
-        self._forward = PackedBert(self._model) if packs else self._model
+        self._is_packed = can_pack(model, self._device, self._precision)
+        # Packed weights are copies: most of the model's own are then held no longer.
+        self._forward: Any = PackedBert(model) if self._is_packed else model
 
     @classmethod
     def load(
@@ -165,16 +166,24 @@ class Reader:
                         found.append((index, spans))
             return found
 
-        was_training = self._model.training
-        self._model.eval()
-        try:
+        with self._evaluation_mode():
             batches = list(batches_in_order(order, lengths, self._settings.batch))
             return share_out(find, batches, self._device)
+
+    @contextlib.contextmanager
+    def _evaluation_mode(self) -> Iterator[None]:
+        if self._is_packed:  # which knows no other
+            yield
+            return
+        was_training = self._forward.training
+        self._forward.eval()
+        try:
+            yield
         finally:
-            self._model.train(was_training)
+            self._forward.train(was_training)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
-        if self._precision == "float32" or self._forward is not self._model:
+        if self._precision == "float32" or self._is_packed:
             return contextlib.nullcontext()
         return torch.autocast(self._device.type, dtype=getattr(torch, self._precision))
 

@@ -30,6 +30,7 @@ from umcqa.scoring.scores import Range
 PASSAGE, QUESTION, CHOICE = "Story: {}\n\n", "Question: {}\nAnswer:", " {}"
 # Longer sequences cost more than they save, since every token is compared with every other.
 _LONGEST = 2048
+_ROWS_AT_A_TIME = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,13 +219,14 @@ def read_choices(model: Any, story: Story) -> list[list[tuple[torch.Tensor, torc
         logits_to_keep=torch.tensor(rows, device=device),
         output_hidden_states=True,
     )
-    log_probabilities = torch.log_softmax(output.logits[0].float(), dim=-1)
+    logits = output.logits[0].float()
+    # A few rows at a time: there is no second table as large as all the logits.
+    totals = torch.cat([some.logsumexp(dim=-1) for some in logits.split(_ROWS_AT_A_TIME)])
     every = [choice for choices in story.choices for choice in choices]
+    predicting = [index[row] for choice in every for row in choice.predicting]
+    targets = [target for choice in every for target in choice.targets]
     # Taken out at once: the gradient of each taking out is as large as all the logits.
-    of_tokens = log_probabilities[
-        [index[row] for choice in every for row in choice.predicting],
-        [target for choice in every for target in choice.targets],
-    ]
+    of_tokens = logits[predicting, targets] - totals[predicting]
     of_choices = iter(
         zip(
             of_tokens.split([len(choice.targets) for choice in every]),
