@@ -53,7 +53,7 @@ def test_the_saved_config_reads_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("colour = 1", r"unknown key 'colour': the keys here are data, score, select, train"),
+        ("colour = 1", r"unknown key 'colour': the keys here are data, more, score, select"),
         ("[score]\nscorrer = 'x'", r"unknown key 'score\.scorrer': .* scorer, matcher, spans"),
         ("[data]\nlimit = 'x'", r"'data\.limit' must be int, not 'x'"),
         ("[select]\nthreshold = true", r"'select\.threshold' must be float, not True"),

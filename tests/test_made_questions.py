@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,40 @@ def test_wrong_choices_are_wrong(answers: list[list[str]], seed: int) -> None:
                 assert one not in normalise_answer(wrong)
                 assert normalise_answer(wrong) not in one
                 assert token_f1(wrong, one) <= 0.5
+
+
+def test_spans_of_the_same_kind(tmp_path: Path) -> None:
+    passage = "Then Anna paid 12 coins for 3 plums. They met Ben in New York, two days later. Carl?"
+    group = [
+        Answered("1", passage, "Who paid?", ("Anna",)),
+        Answered("2", passage, "How many coins did she pay?", ("12 coins",)),
+        Answered("3", passage, "What was bought?", ("plums",)),
+    ]
+    settings = MakingSettings(choices=6, most_of_passage=3, same_kind=True)
+    made = {question.id: question for question in _make(group, settings)}
+    # Half of five wrong ones, rounded up; the other answers follow.
+    assert {"Ben", "New York", "Carl"} <= wrong_choices(made["1"])
+    assert {"3 plums", "two days"} <= wrong_choices(made["2"])
+    assert wrong_choices(made["3"]) == {"Anna", "12 coins"}
+
+
+@needs_torch
+def test_wrong_choices_that_a_model_finds_likely(tmp_path: Path, encoder: Path) -> None:
+    path = write(tmp_path / "r.jsonl", make_rows())
+    model = tmp_path / "model"
+    umcqa.train(make(path), out=model, model=str(encoder), objective="supervised", epochs=1)
+    harder = make(path, choices=3, most_of_passage=7, model=str(model))
+    for question in harder:
+        assert right_choice(question) == ASKED[question.question]
+        assert len(question.choices) == 3
+        others = tuple(text for text in ASKED.values() if text not in question.choices)
+        whole = replace(question, choices=question.choices + others, answer=None)
+        (found,) = umcqa.predict([whole], model)
+        assert found.probabilities is not None
+        likely = dict(zip(whole.choices, found.probabilities, strict=True))
+        # A pool of six holds all others: those that were kept are the likeliest of them.
+        least = min(likely[text] for text in wrong_choices(question))
+        assert all(likely[text] <= least + 1e-6 for text in others)
 
 
 def test_a_question_without_wrong_choices_is_left_out(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,33 @@ def test_confident_questions_first(
     assert used(out / "model") == round(n / 2)
     command.run(*run, "--confident", "0", code=2)
     assert "confident questions" in command.error
+
+
+def test_other_questions_to_learn_from(
+    command: Command, encoder: Path, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    run = (
+        *("run", "--data", str(data), "--out", str(out), "--scorer", "window", *TINY),
+        *("--model", str(encoder)),
+    )
+    alone = command.json(*run)["metrics"]["training"]
+    others = [replace(one, id=f"other-{one.id}") for one in make_questions()[:4]]
+    write_questions(tmp_path / "others.jsonl", others)
+    more = ("--more-data", str(tmp_path / "others.jsonl"))
+    made = command.json(*run, *more)
+    for name in ("load more", "score more", "select more"):
+        assert not made["stages"][name]["reused"]
+    training = made["metrics"]["training"]
+    assert training["used"] + training["skipped"] == alone["used"] + alone["skipped"] + len(others)
+    assert len(read(out / "predictions.jsonl")) == len(make_questions())
+    # Their answers change nothing, not even for a supervised training.
+    write_questions(tmp_path / "others.jsonl", [replace(one, answer=0) for one in others])
+    assert command.json(*run, *more)["stages"]["train"]["reused"]
+    labelled = command.json(*run, *more, "--objective", "supervised")["metrics"]["training"]
+    assert labelled["used"] == len(make_questions())
+    command.run(*run, "--more-data", str(data), code=2)
+    assert command.error == "question 'q0' is in both sets: give them other ids\n"
 
 
 def test_few_labels(command: Command, encoder: Path, data: Path, tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ class RunConfig:
     """A whole run."""
 
     data: DataConfig = field(default_factory=DataConfig)
+    more: DataConfig = field(default_factory=lambda: DataConfig(path=""))  # only to learn from
     score: ScoreConfig = field(default_factory=ScoreConfig)
     select: SelectConfig = field(default_factory=SelectConfig)
     train: TrainConfig = field(default_factory=TrainConfig)

@@ -1,23 +1,27 @@
 """Multiple-choice questions made from reader data: questions with an answer but without choices.
 
 The wrong choices are answers to other questions about the same passage, those of the same kind of
-question first: they fit the passage, and often the question's form. Where a reader is given, its
-wrong spans are wrong choices too, which are harder. Nobody's multiple-choice answers are used.
+question first: they fit the passage, and often the question's form. Harder ones are a reader's
+wrong spans, spans of the answer's kind (names, numbers), and, of all these, those which a
+multiple-choice model finds likeliest. Nobody's multiple-choice answers are used.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
 from umcqa.analysis import question_type
 from umcqa.errors import InputError
 from umcqa.question import Question
+from umcqa.scoring.stopwords import STOP_WORDS
 from umcqa.squad import (
     ExtractiveQuestion,
     QuestionFile,
@@ -30,6 +34,14 @@ from umcqa.squad import (
 
 # Above this share of common words, a wrong choice may be right.
 _TOO_NEAR = 0.5
+# A model chooses from so many times the wrong choices that are wanted.
+_POOL = 3
+_NUMBER = re.compile(
+    r"\b(?:\d[\d,.:]*\d|\d|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand"
+    r"|first|second|third)\b(?:\s+[a-z]+)?",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"\b[A-Z][\w'’-]*(?:\s+(?:of\s+|the\s+)*[A-Z][\w'’-]*)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,8 @@ class MakingSettings:
     most_of_passage: int = 6  # questions
     longest_passage: int = 3000  # characters; longer ones are left out
     reader: str | None = None  # whose wrong spans are half of the wrong choices
+    same_kind: bool = False  # names beside a name, numbers beside a number
+    model: str | None = None  # which chooses the wrong choices that it finds likeliest
     seed: int = 0
 
 
@@ -146,23 +160,41 @@ def _make(group: Sequence[Answered], settings: MakingSettings) -> Iterator[Quest
     draw = random.Random(f"choices {settings.seed} {group[0].id}")
     asked = draw.sample(list(group), min(len(group), settings.most_of_passage))
     spans = _wrong_spans(asked, settings.reader) if settings.reader else [[] for _ in asked]
+    wanted = settings.choices - 1
+    most = wanted if settings.model is None else _POOL * wanted
+    made: list[Question] = []  # with the right choice first
+    orders: list[list[int]] = []
     for one, hard in zip(asked, spans, strict=True):
-        wanted = settings.choices - 1
         wrong: list[str] = []
-        _add(wrong, hard, one, (wanted + 1) // 2)
-        _add(wrong, _answers_of_others(one, group, draw), one, wanted)
-        _add(wrong, hard, one, wanted)
+        _add(wrong, hard, one, (most + 1) // 2)
+        if settings.same_kind:
+            _add(wrong, _spans_of_same_kind(one, draw), one, (most + 1) // 2)
+        _add(wrong, _answers_of_others(one, group, draw), one, most)
+        _add(wrong, hard, one, most)
         if len(wrong) + 1 < settings.fewest_choices:
             continue
-        choices = [tidy(one.answers[0]), *wrong]
-        order = draw.sample(range(len(choices)), len(choices))
-        yield Question(
-            id=one.id,
-            passage=one.passage,
-            question=one.question.strip(),
-            choices=tuple(choices[place] for place in order),
-            answer=order.index(0),
-        )
+        choices = (tidy(one.answers[0]), *wrong)
+        made.append(Question(one.id, one.passage, one.question.strip(), choices, 0))
+        n = min(len(choices), settings.choices)
+        orders.append(draw.sample(range(n), n))
+    if settings.model is not None:
+        made = _with_likeliest(made, settings.model, settings.choices)
+    for question, order in zip(made, orders, strict=True):
+        shuffled = tuple(question.choices[place] for place in order)
+        yield replace(question, choices=shuffled, answer=order.index(0))
+
+
+def _with_likeliest(questions: list[Question], model: str, choices: int) -> list[Question]:
+    """The questions with only those wrong choices that a model finds likeliest."""
+    from umcqa.training import predict
+
+    kept = []
+    for question, found in zip(questions, predict(questions, model), strict=True):
+        right, *wrong = question.choices
+        likely = dict(zip(wrong, (found.probabilities or ())[1:], strict=True))
+        wrong.sort(key=lambda text: -likely[text])
+        kept.append(replace(question, choices=(right, *wrong[: choices - 1])))
+    return kept
 
 
 def _add(wrong: list[str], found: Iterable[str], one: Answered, most: int) -> None:
@@ -189,6 +221,25 @@ def _answers_of_others(one: Answered, group: Sequence[Answered], draw: random.Ra
     draw.shuffle(others)
     others.sort(key=lambda other: question_type(other.question) != kind)
     return [other.answers[0] for other in others]
+
+
+def _spans_of_same_kind(one: Answered, draw: random.Random) -> list[str]:
+    """Names of the passage beside a name, numbers beside a number, in random order."""
+    answer = one.answers[0].strip()
+    if _NUMBER.match(answer):
+        found = _NUMBER.findall(one.passage)
+    elif _NAME.match(answer):
+        # A sentence begins with a capital, too: "Then Anna".
+        words = (text.split() for text in _NAME.findall(one.passage))
+        found = [" ".join(dropwhile(_is_common, some)) for some in words]
+    else:
+        return []
+    kinds = [text for text in dict.fromkeys(found) if text]
+    return draw.sample(kinds, len(kinds))
+
+
+def _is_common(word: str) -> bool:
+    return word.lower() in STOP_WORDS
 
 
 def _wrong_spans(asked: Sequence[Answered], reader: str) -> list[list[str]]:

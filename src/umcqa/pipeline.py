@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from umcqa.analysis import analyse
+from umcqa.candidates import load_candidates
 from umcqa.config import (
     DataConfig,
     RunConfig,
@@ -27,6 +28,7 @@ from umcqa.config import (
     with_selection,
 )
 from umcqa.data import load, locate_data
+from umcqa.errors import InputError
 from umcqa.evaluation import evaluate
 from umcqa.files import (
     copy_with_manifest,
@@ -43,7 +45,7 @@ from umcqa.mixing import MODEL_VOTES, add_votes, mix
 from umcqa.models import identify_model
 from umcqa.predictions import load_predictions, load_scores, prediction_to_row
 from umcqa.question import Question
-from umcqa.selection import check_selection, select
+from umcqa.selection import Candidates, check_selection, select
 from umcqa.stages import (
     load_to_file,
     open_data,
@@ -87,6 +89,11 @@ def _has_answers(questions: Iterable[Question]) -> bool:
     return any(question.answer is not None for question in questions)
 
 
+def _of_more(name: str) -> str:
+    """A file of the other set's; no split can have that name."""
+    return f"more.{name}"
+
+
 def _model_folder(number: int) -> str:
     """Of a run's models, which are counted from 0."""
     return f"{MODEL}-{number + 1}" if number else MODEL
@@ -104,6 +111,7 @@ class _Run:
         self.workers = workers
         self.shared_scores = shared_scores
         self.stages: dict[str, dict[str, Any]] = {}
+        self._more: list[str] = []  # of the other set to learn from, if there is one
         assert config.select.threshold is not None  # filled in by `run`
         assert config.select.max_candidates is not None
         self.threshold = config.select.threshold
@@ -117,12 +125,25 @@ class _Run:
         write_text(self.folder / CONFIG, to_toml(self.config))
         scored = self._score_stage("score", self.folder / QUESTIONS, SCORES, loaded)
         select_key = [scored["sha256"], asdict(self.config.select)]
-        selected = self._stage("select", CANDIDATES, select_key, self._select)
+        selected = self._stage("select", CANDIDATES, select_key, self._selector(SCORES))
         evaluate_key: list[Any] = [loaded["sha256"], scored["key"], selected["key"]]
         if self.config.train.enabled:
+            self._more = self._prepare_more()
             evaluate_key += self._learn(loaded, selected)
         evaluated = self._stage("evaluate", METRICS, evaluate_key, self._evaluate)
         return {"stages": self.stages, "metrics": evaluated["metrics"]}
+
+    def _prepare_more(self) -> list[str]:
+        """Questions of another set to learn from as well; return what they depend on."""
+        data = self.config.more
+        if not data.path:
+            return []
+        questions, scores, candidates = map(_of_more, (QUESTIONS, SCORES, CANDIDATES))
+        loaded = self._stage("load more", questions, self._load_key(data), self._loader(data))
+        scored = self._score_stage("score more", self.folder / questions, scores, loaded)
+        select_key = [scored["sha256"], asdict(self.config.select)]
+        selected = self._stage("select more", candidates, select_key, self._selector(scores))
+        return [loaded["fingerprint"], selected["sha256"]]
 
     def _learn(self, loaded: dict[str, Any], selected: dict[str, Any]) -> list[Any]:
         """Train and predict; return what the predictions depend on."""
@@ -208,6 +229,7 @@ class _Run:
             selected["sha256"],
             asdict(config),
             identify_model(config.model),
+            *self._more,
         ]
         trained = self._stage(
             f"train{name} {number + 1}" if number else f"train{name}",
@@ -305,8 +327,9 @@ class _Run:
     def _score(self, asked: Path, path: Path, key: str) -> dict[str, Any]:
         return score_to_file(load(asked), self.config.score, path, self.workers, key=key)
 
-    def _select(self, path: Path, key: str) -> dict[str, Any]:
-        return select_to_file(self.folder / SCORES, self.config.select, path, key=key)
+    def _selector(self, scores: str) -> Make:
+        settings = self.config.select
+        return lambda path, key: select_to_file(self.folder / scores, settings, path, key=key)
 
     def _trainer(self, candidates: Path, config: TrainConfig) -> Make:
         def make(path: Path, key: str) -> dict[str, Any]:
@@ -315,13 +338,24 @@ class _Run:
             if not mark.exists() or mark.read_text(encoding="utf-8") != key:
                 begin_anew(folder)
                 write_text(mark, key)
-            questions = load(self.folder / QUESTIONS)
-            report = train(questions, candidates, out=folder, config=config)
+            questions, found = list(load(self.folder / QUESTIONS)), load_candidates(candidates)
+            if self._more:
+                self._add_more(questions, found)
+            report = train(questions, found.values(), out=folder, config=config)
             made = {"key": key, "sha256": fingerprint_files(path), "report": report}
             write_manifest(path, "train", **made)
             return made
 
         return make
+
+    def _add_more(self, questions: list[Question], found: dict[str, Candidates]) -> None:
+        """Those of the other set, whose answers nobody has asked about."""
+        for id, one in load_candidates(self.folder / _of_more(CANDIDATES)).items():
+            if id in found:
+                raise InputError(f"question {id!r} is in both sets: give them other ids")
+            found[id] = one
+        others = load(self.folder / _of_more(QUESTIONS))
+        questions += (replace(question, answer=None) for question in others)
 
     def _predictor(self, questions: Path, place: str) -> Make:
         """By the models of a round."""

@@ -31,6 +31,13 @@ def make_questions_command(
         str | None,
         typer.Option(help="A reader whose wrong spans are half of the wrong choices (harder)."),
     ] = None,
+    same_kind: Annotated[
+        bool, typer.Option("--same-kind", help="Names beside a name, numbers beside a number.")
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A trained model: of all wrong choices, those that it finds likeliest."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     offline: Offline = False,
     json: Json = False,
@@ -54,6 +61,8 @@ def make_questions_command(
         fewest_choices=fewest_choices,
         most_of_passage=most_of_passage,
         reader=reader,
+        same_kind=same_kind,
+        model=model,
         seed=seed,
     )
     n, _ = write_questions(out, track(make_questions(files, settings), "making questions"))

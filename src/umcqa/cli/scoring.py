@@ -223,6 +223,13 @@ def run_command(
     split: Split = None,
     limit: Limit = None,
     columns: Columns = None,
+    more_data: Annotated[
+        str | None, typer.Option(help="Other questions to learn from as well, never their answers.")
+    ] = None,
+    more_split: Annotated[str | None, typer.Option(help="Only this split of them.")] = None,
+    more_sample: Annotated[
+        int | None, typer.Option(min=1, help="Only so many of them, of random passages.")
+    ] = None,
     scorer: Annotated[str | None, typer.Option(help=SCORER_HELP)] = None,
     threshold: Annotated[float | None, typer.Option(help="As for select.")] = None,
     max_candidates: Annotated[int | None, typer.Option(help="As for select.")] = None,
@@ -272,6 +279,7 @@ def run_command(
     settings = override(
         base,
         data=override(base.data, path=data, split=split, limit=limit, columns=mapped),
+        more=override(base.more, path=more_data, split=more_split, sample=more_sample),
         score=override(base.score, scorer=scorer, **flags.given()),
         select=override(base.select, threshold=threshold, max_candidates=max_candidates),
         train=override(

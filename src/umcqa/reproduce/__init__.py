@@ -126,8 +126,10 @@ def _fill(
     reader: str | None,
 ) -> RunConfig:
     given = spans if config.score.scorer == "reader" else None
+    more = find_benchmark(config.more.path, None) if config.more.path else None
     return replace(
         config,
+        more=override(config.more, path=more),
         data=override(config.data, path=path, limit=limit),
         score=override(config.score, spans=given, reader=reader),
         train=override(config.train, model=model),

@@ -37,7 +37,7 @@ from umcqa.training import MANIFEST, digest_of_model
 
 logger = logging.getLogger(__name__)
 _VOTES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
-_TABLES = ("data", "score", "select", "train", "predict")
+_TABLES = ("data", "more", "score", "select", "train", "predict")
 
 
 def run_row(
@@ -111,6 +111,7 @@ def fingerprint_row(config: RunConfig) -> str:
     contents = [
         _without_places(config),
         fingerprint_files(locate_data(config.data.path)),
+        *([fingerprint_files(locate_data(config.more.path))] if config.more.path else []),
         [digest_of_model(find_model(name)) for name in models],
         [_fingerprint_spans(config, split) for split in ("train", *SPLITS)],
     ]
@@ -135,6 +136,8 @@ def _without_places(config: RunConfig) -> dict[str, Any]:
     """
     contents = _differing(asdict(config), asdict(RunConfig()))
     contents.setdefault("data", {})["path"] = Path(config.data.path).name
+    if config.more.path:
+        contents["more"]["path"] = Path(config.more.path).name
     for table, name in (("score", "spans"), ("score", "reader"), ("train", "model")):
         given = contents.get(table, {}).get(name)
         if given and (name == "spans" or Path(given).exists()):
