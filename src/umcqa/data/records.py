@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from umcqa.errors import InputError
@@ -139,13 +140,19 @@ def _question(
     row_split = _text(fields.get(row, "split")) or split
     return Question(
         id=_text(fields.get(row, "id")) or default_id,
-        passage=_required(row, fields, "passage"),
+        passage=_same_text(_required(row, fields, "passage")),
         question=_required(row, fields, "question"),
         choices=tuple(choices),
         answer=_answer(fields.get(row, "answer"), choices, labels),
         subsets=_subsets(fields.get(row, "subsets")),
         split=canonical_split(row_split) if row_split else None,
     )
+
+
+@lru_cache(maxsize=1)
+def _same_text(passage: str) -> str:
+    """Rows of one passage share its text: less to hash, and to send to other processes."""
+    return passage
 
 
 def _text(value: Any) -> str:

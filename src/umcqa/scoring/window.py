@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -54,11 +55,6 @@ def _index(found: list[str], bounds: Sequence[int]) -> Passage:
 @lru_cache(maxsize=16)
 def _passage(text: str) -> Passage:
     return _index(*words_with_bounds(text))
-
-
-@lru_cache(maxsize=16)
-def _passage_of_release(text: str) -> Passage:
-    return _index(*tokens_with_bounds(text))
 
 
 def _best_windows(
@@ -140,9 +136,15 @@ def _distance(passage: Passage, asked: set[str], answer: set[str]) -> float:
 def count_words_of_release(questions: Iterable[Question]) -> dict[str | None, Counter[str]]:
     """Words of each split, every passage counted once for each of its questions."""
     counts: dict[str | None, Counter[str]] = {}
-    for question in questions:
-        counts.setdefault(question.split, Counter()).update(tokens(question.passage))
+    for (split, passage), group in groupby(questions, _split_and_passage):
+        of_split, times = counts.setdefault(split, Counter()), sum(1 for _ in group)
+        for word, count in Counter(tokens(passage)).items():
+            of_split[word] += count * times
     return counts
+
+
+def _split_and_passage(question: Question) -> tuple[str | None, str]:
+    return question.split, question.passage
 
 
 def add_counts(
@@ -157,10 +159,11 @@ def add_counts(
 def score_window_release(batch: Sequence[Question], options: ScorerOptions) -> list[Scores]:
     """As the authors' code does: case and punctuation kept, words counted over the whole split."""
     result = []
-    for question in batch:
-        passage = _passage_of_release(question.passage)
-        counts = options.survey[question.split]
+    for (split, text), group in groupby(batch, _split_and_passage):
+        passage = _index(*tokens_with_bounds(text))
+        counts = options.survey[split]
         weights = _information(np.array([counts[word] for word in passage.vocabulary]))
-        wanted = [set(tokens(question.statement(choice))) for choice in question.choices]
-        result.append(_best_windows(question, passage, wanted, weights))
+        for question in group:
+            wanted = [set(tokens(question.statement(choice))) for choice in question.choices]
+            result.append(_best_windows(question, passage, wanted, weights))
     return result
