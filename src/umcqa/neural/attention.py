@@ -1,7 +1,8 @@
 """Attention in float32 inside a bfloat16 model, for CPUs.
 
 torch's fused attention for CPUs is slower in bfloat16 than in float32 (measured on an EPYC with
-avx512_bf16, 12 heads of 32: 63 against 38 ms forward and backward), while the matrix products
+avx512_bf16, 12 heads of 32: 63 against 38 ms forward and backward; a step of SmolLM2's training on
+one core 11.3 against 10.6 s), while the matrix products
 around it are 2.7 times faster in bfloat16. Casting to and fro costs less than that difference, and
 is more exact besides.
 """

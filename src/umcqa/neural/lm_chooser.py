@@ -18,11 +18,13 @@ from torch import nn
 from umcqa.errors import InputError
 from umcqa.models import find_model
 from umcqa.models.safety import ADAPTER_CONFIG
+from umcqa.neural.attention import attention_for
 from umcqa.neural.causal import read_causal
 from umcqa.neural.chooser import ChooserSettings, Reading
 from umcqa.neural.cores import share_out
 from umcqa.neural.lm import check_sharing
 from umcqa.neural.loop import default_parameter_groups
+from umcqa.neural.processes import current_processes
 from umcqa.neural.story import Story, StoryBuilder, read_choices, watch_choices
 from umcqa.neural.watching import watchable
 from umcqa.question import Question
@@ -172,6 +174,7 @@ class LanguageModelChooser:
 def start_language_model(name: str, settings: ChooserSettings) -> LanguageModelChooser:
     """From a pre-trained causal model, or from one that was trained to choose before."""
     lm, tokenizer, head = _load(name)
+    lm.set_attn_implementation(attention_for(current_processes().device))
     # Word vectors stay as they are: most of a small model's parameters, and few words are seen.
     lm.requires_grad_(True)
     lm.get_input_embeddings().weight.requires_grad_(False)
