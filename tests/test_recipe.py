@@ -25,6 +25,11 @@ def load_manifest(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / "umcqa.json").read_text(encoding="utf-8")))
 
 
+def run_by_window(data: Path, out: Path, model: Path) -> tuple[str, ...]:
+    files = ("--data", str(data), "--out", str(out))
+    return ("run", *files, "--scorer", "window", "--model", str(model), *TINY)
+
+
 @pytest.fixture(scope="module")
 def chooser(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A language model, trained for a moment with all of its weights."""
@@ -89,10 +94,7 @@ def test_rounds_learn_from_scorer_and_model_together(
     command: Command, encoder: Path, data: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    run = (
-        *("run", "--data", str(data), "--out", str(out), "--scorer", "window", *TINY),
-        *("--model", str(encoder), "--learning-rate", "0.01", "--max-candidates", "1"),
-    )
+    run = (*run_by_window(data, out, encoder), "--learning-rate", "0.01", "--max-candidates", "1")
     stages = command.json(*run, "--rounds", "2")["stages"]
     learning = ["train round 1", "predict round 1", "select round 1", "train", "predict"]
     assert list(stages) == ["load", "score", "select", *learning, "evaluate"]
@@ -118,10 +120,7 @@ def test_several_models_answer_together(
     command: Command, encoder: Path, data: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    run = (
-        *("run", "--data", str(data), "--out", str(out), "--scorer", "window", *TINY),
-        *("--model", str(encoder), "--learning-rate", "0.01", "--seed", "3"),
-    )
+    run = (*run_by_window(data, out, encoder), "--learning-rate", "0.01", "--seed", "3")
     stages = command.json(*run, "--models", "2")["stages"]
     assert list(stages)[3:] == ["train", "train 2", "predict", "evaluate"]
     together = read(out / "predictions.jsonl")
@@ -142,10 +141,7 @@ def test_confident_questions_first(
     command: Command, encoder: Path, data: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    run = (
-        *("run", "--data", str(data), "--out", str(out), "--scorer", "window", *TINY),
-        *("--model", str(encoder), "--confident", "0.5"),
-    )
+    run = (*run_by_window(data, out, encoder), "--confident", "0.5")
     n = len(make_questions())
 
     def used(folder: Path) -> int:
@@ -164,10 +160,7 @@ def test_other_questions_to_learn_from(
     command: Command, encoder: Path, data: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    run = (
-        *("run", "--data", str(data), "--out", str(out), "--scorer", "window", *TINY),
-        *("--model", str(encoder)),
-    )
+    run = run_by_window(data, out, encoder)
     alone = command.json(*run)["metrics"]["training"]
     others = [replace(one, id=f"other-{one.id}") for one in make_questions()[:4]]
     write_questions(tmp_path / "others.jsonl", others)
@@ -188,15 +181,14 @@ def test_other_questions_to_learn_from(
 
 
 def test_few_labels(command: Command, encoder: Path, data: Path, tmp_path: Path) -> None:
-    run = ("run", "--data", str(data), "--scorer", "window", *TINY, "--model", str(encoder))
+    run = run_by_window(data, tmp_path / "run", encoder)
     weights = {}
     for most in ("1", "6", None):
         flags = ["--most-labels", most] if most else []
-        out = ("--out", str(tmp_path / f"run-{most}"))
-        made = command.json(*run, *out, "--use-labels", *flags)
+        made = command.json(*run, "--use-labels", *flags)
         weights[most] = made["metrics"]["training"]["weights_sha256"]
     assert len(set(weights.values())) == 3
-    command.run(*run, "--out", str(tmp_path / "x"), "--most-labels", "1", code=2)
+    command.run(*run, "--most-labels", "1", code=2)
     assert "--use-labels" in command.error
 
 
