@@ -209,8 +209,10 @@ def test_the_clearest_questions() -> None:
     assert kept(0.5) == ["q1", "q3"]
     assert kept(0.75) == ["q0", "q1", "q3"]
     assert kept(0.01) == ["q1"]
-    # A label is clearer than any score.
-    assert kept(0.25, [*questions[:2], make_question(2, answer=0), questions[3]]) == ["q2"]
+    # What has a label is always learned from.
+    labelled = [*questions[:2], make_question(2, answer=0), questions[3]]
+    assert kept(0.01, labelled) == ["q1", "q2"]
+    assert kept(0.01, [make_question(n, answer=0) for n in range(4)]) == ["q0", "q1", "q2", "q3"]
 
 
 def test_only_so_many_labels() -> None:

@@ -50,6 +50,10 @@ def test_the_saved_config_reads_back(tmp_path: Path) -> None:
     assert with_selection(RunConfig()).select.max_candidates == 2
 
 
+def test_no_other_questions_by_default() -> None:
+    assert parse_config({"more": {}}).more.path == parse_config({}).more.path == ""
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

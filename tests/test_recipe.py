@@ -134,6 +134,11 @@ def test_several_models_answer_together(
         assert row["answer"] == max(range(len(means)), key=means.__getitem__)
     # The first of two is the one that a run with one model has.
     assert command.json(*run)["stages"]["train"]["reused"]
+    # In rounds, each of them has as many models, which predict together.
+    stages = command.json(*run, "--models", "2", "--rounds", "2")["stages"]
+    assert list(stages)[3:5] == ["train round 1", "train 2 round 1"]
+    assert stages["train 2"]["reused"] is False
+    assert read(out / "round-1" / "predictions.jsonl") == together
     command.run(*run, "--models", "0", code=2)
 
 
@@ -176,6 +181,10 @@ def test_other_questions_to_learn_from(
     assert command.json(*run, *more)["stages"]["train"]["reused"]
     labelled = command.json(*run, *more, "--objective", "supervised")["metrics"]["training"]
     assert labelled["used"] == len(make_questions())
+    in_rounds = command.json(*run, *more, "--rounds", "2")
+    assert in_rounds["metrics"]["training"]["used"] == training["used"]
+    command.run(*run, "--more-split", "train", code=2)
+    assert "--more-data" in command.error
     command.run(*run, "--more-data", str(data), code=2)
     assert command.error == "question 'q0' is in both sets: give them other ids\n"
 

@@ -17,7 +17,7 @@ from umcqa.files import commit, read_manifest, write_questions
 from umcqa.pipeline import SCORES, run
 from umcqa.reproduce import reproduce, write_document
 from umcqa.reproduce.claims import check_claims
-from umcqa.reproduce.recipe import summarise_recipe
+from umcqa.reproduce.recipe import recipe_rows, summarise_recipe
 from umcqa.reproduce.rows import (
     BENCHMARKS,
     NAMES,
@@ -690,3 +690,20 @@ def test_the_recipe_and_its_parts(place: Place, tmp_path: Path) -> None:
     assert "## Beyond the paper" in text
     alone = summary["rows"]["recipe"]["dev"]["alone"]["accuracy"]
     assert f"| the recipe | dev | 8 | {alone:.1f} (" in text
+
+
+def test_results_of_before_there_was_an_oracle() -> None:
+    old = {"accuracy": 50.0, "n": 4, "scorer": {"accuracy": 50.0, "n": 4}}
+    old["together"] = {"accuracy": 75.0, "n": 4}
+    new = {**old, "oracle": {"accuracy": 75.0, "n": 4}}
+    about = dict.fromkeys(("row", "command", "commit", "machine", "seconds"), "")
+    training = {"training": {"used": 4, "seconds": 1.0}}
+    found = [
+        {"seed": 0, "splits": {"dev": new, "train": new}, **about, **training},
+        {"seed": 1, "splits": {"dev": old}, **about, **training},
+    ]
+    summary = summarise_recipe("mc500", None, {"recipe": found})
+    assert list(summary["rows"]["recipe"]) == ["dev"]
+    ((_, split, n, *cells),) = recipe_rows(summary, {"recipe": "R"})
+    assert (split, n, cells[-1]) == ("dev", "4", "–")
+    assert cells[0].startswith("50.0 (")

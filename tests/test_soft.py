@@ -260,6 +260,20 @@ def test_a_language_model_learns_the_targets(lm: Path, tmp_path: Path) -> None:
         assert found.probabilities == pytest.approx(lesson.target, abs=0.1)
 
 
+def test_the_model_has_a_share_of_its_targets(lm: Path, tmp_path: Path) -> None:
+    surest = {}
+    for share in (0.0, 1.0):
+        out = tmp_path / f"m{share}"
+        umcqa.train(
+            QUESTIONS, candidates_of(QUESTIONS), out=out, model=str(lm), objective="soft",
+            progressive=share, epochs=40, **TINY,
+        )  # fmt: skip
+        found = umcqa.predict(QUESTIONS, out)
+        surest[share] = [max(one.probabilities or ()) for one in found]
+    # What it believes already becomes the target: it ends surer than the scores are.
+    assert all(own > given for own, given in zip(surest[1.0], surest[0.0], strict=True))
+
+
 def test_the_likelihood_of_the_right_choices_rises(lm: Path, tmp_path: Path) -> None:
     before = right_likelihoods(lm)
     after = {}

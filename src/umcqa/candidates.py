@@ -117,17 +117,16 @@ def _hide_labels(questions: list[Question], settings: LessonSettings) -> list[Qu
 def _clearest(
     lessons: Sequence[Lesson], candidates: Mapping[str, Candidates], share: float
 ) -> list[Lesson]:
-    """The share of the lessons whose best score is farthest ahead; those with a label lead."""
+    """The share of the lessons whose best score is farthest ahead, and all that have a label."""
 
-    def clearness(lesson: Lesson) -> float:
-        if lesson.question.answer is not None:
-            return math.inf
-        best, second, *_ = sorted(candidates[lesson.question.id].scores, reverse=True)
+    def clearness(number: int) -> float:
+        best, second, *_ = sorted(candidates[lessons[number].question.id].scores, reverse=True)
         return best - second
 
-    order = sorted(range(len(lessons)), key=lambda number: -clearness(lessons[number]))
-    kept = sorted(order[: max(1, round(share * len(lessons)))])
-    return [lessons[number] for number in kept]
+    unsure = [n for n, lesson in enumerate(lessons) if lesson.question.answer is None]
+    unsure.sort(key=clearness, reverse=True)
+    left_out = set(unsure[max(1, round(share * len(unsure))) :])
+    return [lesson for number, lesson in enumerate(lessons) if number not in left_out]
 
 
 def _mask(

@@ -29,6 +29,13 @@ class DataConfig:
 
 
 @dataclass(frozen=True)
+class MoreConfig(DataConfig):
+    """Which other questions are only to be learned from; by default none."""
+
+    path: str = ""
+
+
+@dataclass(frozen=True)
 class ScoreConfig:
     """How choices are scored."""
 
@@ -99,7 +106,7 @@ class RunConfig:
     """A whole run."""
 
     data: DataConfig = field(default_factory=DataConfig)
-    more: DataConfig = field(default_factory=lambda: DataConfig(path=""))  # only to learn from
+    more: MoreConfig = field(default_factory=MoreConfig)
     score: ScoreConfig = field(default_factory=ScoreConfig)
     select: SelectConfig = field(default_factory=SelectConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -108,7 +115,14 @@ class RunConfig:
 
 
 Config = TypeVar(
-    "Config", DataConfig, ScoreConfig, SelectConfig, TrainConfig, PredictConfig, RunConfig
+    "Config",
+    DataConfig,
+    MoreConfig,
+    ScoreConfig,
+    SelectConfig,
+    TrainConfig,
+    PredictConfig,
+    RunConfig,
 )
 
 

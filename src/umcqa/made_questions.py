@@ -9,19 +9,18 @@ multiple-choice model finds likeliest. Nobody's multiple-choice answers are used
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
 from umcqa.analysis import question_type
 from umcqa.errors import InputError
-from umcqa.question import Question
-from umcqa.scoring.stopwords import STOP_WORDS
+from umcqa.question import MAX_CHOICES, Question
 from umcqa.squad import (
     ExtractiveQuestion,
     QuestionFile,
@@ -37,11 +36,12 @@ _TOO_NEAR = 0.5
 # A model chooses from so many times the wrong choices that are wanted.
 _POOL = 3
 _NUMBER = re.compile(
-    r"\b(?:\d[\d,.:]*\d|\d|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand"
-    r"|first|second|third)\b(?:\s+[a-z]+)?",
+    r"\b(?:\d[\d,.:]*\d|\d|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"\b[A-Z][\w'’-]*(?:\s+(?:of\s+|the\s+)*[A-Z][\w'’-]*)*")
+_NAME = re.compile(r"[A-Z][\w'’-]+(?:\s+(?:of\s+|the\s+)*[A-Z][\w'’-]+)*")
+# Within a sentence, since every word that begins one has a capital.
+_NAME_IN_SENTENCE = re.compile(rf"(?<=[a-z,;:] ){_NAME.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +159,17 @@ def _make(group: Sequence[Answered], settings: MakingSettings) -> Iterator[Quest
     """The questions of one passage."""
     draw = random.Random(f"choices {settings.seed} {group[0].id}")
     asked = draw.sample(list(group), min(len(group), settings.most_of_passage))
-    spans = _wrong_spans(asked, settings.reader) if settings.reader else [[] for _ in asked]
+    found = _wrong_spans(asked, settings.reader) if settings.reader else [[] for _ in asked]
     wanted = settings.choices - 1
-    most = wanted if settings.model is None else _POOL * wanted
+    most = wanted if settings.model is None else min(_POOL * wanted, MAX_CHOICES - 1)
     made: list[Question] = []  # with the right choice first
     orders: list[list[int]] = []
-    for one, hard in zip(asked, spans, strict=True):
+    for one, hard in zip(asked, found, strict=True):
         wrong: list[str] = []
-        _add(wrong, hard, one, (most + 1) // 2)
-        if settings.same_kind:
-            _add(wrong, _spans_of_same_kind(one, draw), one, (most + 1) // 2)
+        harder = [hard] if settings.reader else []
+        harder += [_spans_of_same_kind(one, draw)] if settings.same_kind else []
+        for number, spans in enumerate(harder, 1):  # as much of each as of the others' answers
+            _add(wrong, spans, one, math.ceil(most * number / (len(harder) + 1)))
         _add(wrong, _answers_of_others(one, group, draw), one, most)
         _add(wrong, hard, one, most)
         if len(wrong) + 1 < settings.fewest_choices:
@@ -224,22 +225,20 @@ def _answers_of_others(one: Answered, group: Sequence[Answered], draw: random.Ra
 
 
 def _spans_of_same_kind(one: Answered, draw: random.Random) -> list[str]:
-    """Names of the passage beside a name, numbers beside a number, in random order."""
+    """Names of the passage beside a name, numbers beside a number, in random order.
+
+    What follows the number stays: "two days" beside "three days".
+    """
     answer = one.answers[0].strip()
-    if _NUMBER.match(answer):
-        found = _NUMBER.findall(one.passage)
-    elif _NAME.match(answer):
-        # A sentence begins with a capital, too: "Then Anna".
-        words = (text.split() for text in _NAME.findall(one.passage))
-        found = [" ".join(dropwhile(_is_common, some)) for some in words]
+    number = _NUMBER.match(answer)
+    if number:
+        found = [f"{text}{answer[number.end() :]}" for text in _NUMBER.findall(one.passage)]
+    elif _NAME.fullmatch(answer):
+        found = _NAME_IN_SENTENCE.findall(one.passage)
     else:
         return []
-    kinds = [text for text in dict.fromkeys(found) if text]
+    kinds = list(dict.fromkeys(found))
     return draw.sample(kinds, len(kinds))
-
-
-def _is_common(word: str) -> bool:
-    return word.lower() in STOP_WORDS
 
 
 def _wrong_spans(asked: Sequence[Answered], reader: str) -> list[list[str]]:

@@ -54,7 +54,7 @@ from umcqa.stages import (
     score_to_file,
     select_to_file,
 )
-from umcqa.training import MANIFEST, begin_anew, train
+from umcqa.training import MANIFEST, begin_anew, check_training, train
 
 QUESTIONS, SCORES, CANDIDATES = "questions.jsonl", "scores.jsonl", "candidates.jsonl"
 MODEL, PREDICTIONS = "model", "predictions.jsonl"
@@ -117,6 +117,8 @@ class _Run:
         self.threshold = config.select.threshold
         self.max_candidates = config.select.max_candidates
         check_selection(self.threshold, self.max_candidates)
+        if config.train.enabled:
+            check_training(config.train)
 
     def run(self) -> dict[str, Any]:
         data = self.config.data
@@ -140,6 +142,10 @@ class _Run:
             return []
         questions, scores, candidates = map(_of_more, (QUESTIONS, SCORES, CANDIDATES))
         loaded = self._stage("load more", questions, self._load_key(data), self._loader(data))
+        known = {question.id for question in load(self.folder / QUESTIONS)}
+        for question in load(self.folder / questions):
+            if question.id in known:
+                raise InputError(f"question {question.id!r} is in both sets: give them other ids")
         scored = self._score_stage("score more", self.folder / questions, scores, loaded)
         select_key = [scored["sha256"], asdict(self.config.select)]
         selected = self._stage("select more", candidates, select_key, self._selector(scores))
@@ -181,9 +187,10 @@ class _Run:
         for number in range(1, rounds + 1):
             is_last = number == rounds
             place, name = ("", "") if is_last else (f"round-{number}/", f" round {number}")
+            share = self._share_of_round(number)
             trained = [
-                self._train_stage(name, place, config, loaded, selected, candidates)
-                for config in self._trainings(number)
+                self._train_stage(name, place, n, share, loaded, selected, candidates)
+                for n in range(self.config.train.models)
             ]
             if not is_last:
                 predictions = f"{place}{PREDICTIONS}"
@@ -202,28 +209,25 @@ class _Run:
                 candidates = self.folder / place / CANDIDATES
         return trained
 
-    def _trainings(self, number: int) -> list[TrainConfig]:
-        """The settings of each model of a round; the share of questions grows to all of them."""
-        config = self.config.train
-        if config.rounds > 1:
-            grown = (number - 1) / (config.rounds - 1)
-            config = replace(config, confident=config.confident + grown * (1 - config.confident))
-        return [
-            replace(config, rounds=1, models=1, seed=config.seed + n) for n in range(config.models)
-        ]
+    def _share_of_round(self, number: int) -> float:
+        """How many of the questions it learns from: by the last round, all of them."""
+        first, rounds = self.config.train.confident, self.config.train.rounds
+        return first + (1 - first) * (number - 1) / (rounds - 1) if rounds > 1 else first
 
     def _train_stage(
         self,
         name: str,
         place: str,
-        config: TrainConfig,
+        number: int,
+        share: float,
         loaded: dict[str, Any],
         selected: dict[str, Any],
         candidates: Path,
     ) -> str:
-        """Train a model; return its digest."""
+        """Train the model of that number; return its digest."""
+        seed = self.config.train.seed + number
+        config = replace(self.config.train, rounds=1, models=1, confident=share, seed=seed)
         labelled = config.use_labels or config.objective == "supervised"
-        number = config.seed - self.config.train.seed
         key = [
             loaded["sha256" if labelled else "fingerprint"],
             selected["sha256"],
@@ -232,7 +236,7 @@ class _Run:
             *self._more,
         ]
         trained = self._stage(
-            f"train{name} {number + 1}" if number else f"train{name}",
+            f"train {number + 1}{name}" if number else f"train{name}",
             f"{place}{_model_folder(number)}/{MANIFEST}",
             key,
             self._trainer(candidates, config),
@@ -350,10 +354,7 @@ class _Run:
 
     def _add_more(self, questions: list[Question], found: dict[str, Candidates]) -> None:
         """Those of the other set, whose answers nobody has asked about."""
-        for id, one in load_candidates(self.folder / _of_more(CANDIDATES)).items():
-            if id in found:
-                raise InputError(f"question {id!r} is in both sets: give them other ids")
-            found[id] = one
+        found |= load_candidates(self.folder / _of_more(CANDIDATES))
         others = load(self.folder / _of_more(QUESTIONS))
         questions += (replace(question, answer=None) for question in others)
 

@@ -78,7 +78,7 @@ def train(
     """
     config = config or TrainConfig(**settings)
     folder = Path(out)
-    _check_numbers(config)
+    check_training(config)
     lessons, skipped = make_lessons(questions, _by_id(candidates), _lesson_settings(config))
     if not lessons:
         raise InputError("no question has candidates: lower the threshold of umcqa select")
@@ -133,7 +133,8 @@ def _lesson_settings(config: TrainConfig) -> LessonSettings:
     )
 
 
-def _check_numbers(config: TrainConfig) -> None:
+def check_training(config: TrainConfig) -> None:
+    """Refuse numbers that mean nothing."""
     for what in ("rounds", "models"):
         if getattr(config, what) < 1:
             raise InputError(f"{getattr(config, what)} {what}: give at least 1")
@@ -147,7 +148,8 @@ def _check_numbers(config: TrainConfig) -> None:
         raise InputError(f"progressive {config.progressive:g}: give a share from 0 to 1")
     if config.most_labels is not None and config.most_labels < 1:
         raise InputError(f"{config.most_labels} labels: give at least 1")
-    if config.most_labels is not None and not config.use_labels:
+    uses_labels = config.use_labels or config.objective == "supervised"
+    if config.most_labels is not None and not uses_labels:
         raise InputError("most labels are of those that --use-labels takes: give that, too")
 
 

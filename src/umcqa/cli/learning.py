@@ -84,7 +84,7 @@ class TrainFlags:
         typer.Option(
             min=0.0,
             max=1.0,
-            help="Learn from that share of the questions, the clearest; grows to 1 by --rounds.",
+            help="Learn from that share of the questions, the clearest; rounds let it grow to 1.",
         ),
     ] = None
     likelihood: Annotated[

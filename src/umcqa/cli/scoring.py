@@ -275,6 +275,8 @@ def run_command(
     if config:
         refuse_overwriting(out / CONFIG, config)
     base = load_config(config) if config else default_config(scorer)
+    if (more_split or more_sample) and not (more_data or base.more.path):
+        raise InputError("--more-split and --more-sample are of --more-data: give that, too")
     mapped = parse_pairs("columns", columns) or None
     settings = override(
         base,

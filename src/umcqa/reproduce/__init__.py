@@ -70,15 +70,16 @@ def reproduce(
     folder = Path(results)
     found: dict[str, list[dict[str, Any]]] = {}
     for row in known:
-        config = _fill(row_config(benchmark, profile, row), path, limit, spans, model, reader)
+        config = row_config(benchmark, profile, row)
         count = _seeds(benchmark, row, seeds) if config.train.enabled else 1
         for seed in range(count):
-            seeded = replace(config, seed=seed, train=replace(config.train, seed=seed))
+            where = _place(folder, limit)
             if row in (rows or known):
-                where = _place(folder, limit)
+                filled = _fill(config, path, limit, spans, model, reader)
+                seeded = replace(filled, seed=seed, train=replace(filled.train, seed=seed))
                 one = run_row(benchmark, row, seed, seeded, profile, Path(work), where)
             else:  # made by an earlier command, with other settings perhaps
-                one = read_result(_place(folder, limit) / benchmark / f"{row}-{seed}.json")
+                one = read_result(where / benchmark / f"{row}-{seed}.json")
             if one and (one["limit"], one["profile"]) == (limit, profile):
                 found.setdefault(row, []).append(one)
     target = _place(folder, limit) / benchmark
@@ -129,7 +130,7 @@ def _fill(
     more = find_benchmark(config.more.path, None) if config.more.path else None
     return replace(
         config,
-        more=override(config.more, path=more),
+        more=override(config.more, path=more, limit=limit) if more else config.more,
         data=override(config.data, path=path, limit=limit),
         score=override(config.score, spans=given, reader=reader),
         train=override(config.train, model=model),

@@ -28,9 +28,10 @@ def summarise_recipe(benchmark: str, limit: int | None, results: Results) -> dic
         "limit": limit,
         "rows": {
             row: {
-                split: {voice: _cell([_part(one, split, voice) for one in found])
+                split: {voice: _cell([_part(one["splits"][split], voice) for one in found])
                         for voice in VOICES}
                 for split in found[0]["splits"]
+                if all(split in one["splits"] for one in found)
             }
             for row, found in results.items()
         },
@@ -43,13 +44,15 @@ def summarise_recipe(benchmark: str, limit: int | None, results: Results) -> dic
     }  # fmt: skip
 
 
-def _part(one: Mapping[str, Any], split: str, voice: str) -> Mapping[str, Any]:
-    of_split: Mapping[str, Any] = one["splits"][split]
-    part: Mapping[str, Any] = of_split if voice == "alone" else of_split[voice]
-    return part
+def _part(of_split: Mapping[str, Any], voice: str) -> Mapping[str, Any] | None:
+    """What a voice says of a split; nothing in results of before there was that voice."""
+    return of_split if voice == "alone" else of_split.get(voice)
 
 
-def _cell(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _cell(found: list[Mapping[str, Any] | None]) -> dict[str, Any] | None:
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
+        return None
     seeds = [float(part["accuracy"]) for part in parts]
     mean, n = statistics.fmean(seeds), parts[0]["n"]
     return {
@@ -66,11 +69,13 @@ def recipe_rows(summary: Mapping[str, Any], names: Mapping[str, str]) -> Iterato
     for row, splits in summary["rows"].items():
         for number, (split, voices) in enumerate(splits.items()):
             label = "" if number else names[row]
-            cells = [_text(voices[voice]) for voice in VOICES]
+            cells = [_text(voices.get(voice)) for voice in VOICES]
             yield [label, split, str(voices["alone"]["n"]), *cells]
 
 
-def _text(cell: Mapping[str, Any]) -> str:
+def _text(cell: Mapping[str, Any] | None) -> str:
+    if cell is None:
+        return "–"
     low, high = cell["ci95"]
     seeds = "" if len(cell["seeds"]) < 2 else f"; {', '.join(f'{s:.1f}' for s in cell['seeds'])}"
     return f"{cell['accuracy']:.1f} ({low:.1f}–{high:.1f}{seeds})"

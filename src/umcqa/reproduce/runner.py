@@ -209,7 +209,7 @@ def _trained(
         for split in asked:
             splits[split]["scorer"] = _answers_of(folder, "scores", split)
             splits[split]["together"] = _answers_of(folder, "answers", split)
-            splits[split]["oracle"] = _best_votes(folder, split, config.score.scorer)
+            splits[split]["oracle"] = _best_votes(folder, split, config)
     selected = read_manifest(folder / CANDIDATES)
     model = json.loads((folder / MODEL / MANIFEST).read_text(encoding="utf-8"))
     training = {k: v for k, v in report["metrics"]["training"].items() if k != "out"}
@@ -224,14 +224,14 @@ def _trained(
     }
 
 
-def _best_votes(folder: Path, split: str, scorer: str) -> dict[str, Any]:
+def _best_votes(folder: Path, split: str, config: RunConfig) -> dict[str, Any]:
     """Model and scorer together, with the number of votes for the model that is best here."""
     questions = load(folder / f"questions-{split}.jsonl")
     found: list[dict[str, Any]] = []
-    for votes in _VOTES:
+    for votes in sorted({*_VOTES, config.predict.model_votes or 0.0}):
         scores = load_scores(folder / f"scores-{split}.jsonl")
         predictions = load_predictions(folder / f"predictions-{split}.jsonl")
-        made = evaluate(questions, mix(scores, predictions, scorer, votes))
+        made = evaluate(questions, mix(scores, predictions, config.score.scorer, votes))
         found.append({name: made[name] for name in ("n", "accuracy", "ci95")} | {"votes": votes})
     return max(found, key=lambda one: one["accuracy"])
 
