@@ -16,7 +16,7 @@ import torch
 
 import umcqa
 from plain import PlainEncoder, matrix_peak
-from umcqa.candidates import make_lessons
+from umcqa.candidates import LessonSettings, make_lessons
 from umcqa.config import TrainConfig
 from umcqa.neural.chooser import ChooserSettings
 from umcqa.neural.lm import read_alone
@@ -41,7 +41,8 @@ def main() -> None:
     questions = list(umcqa.load(Path(os.environ["UMCQA_DATA"]) / "MCTest", "train", limit=count))
     scores = umcqa.score(questions, "window")
     candidates = list(umcqa.select(scores, threshold=0.0, max_candidates=2))
-    lessons, _ = make_lessons(questions, {one.id: one for one in candidates}, "mml")
+    by_id = {one.id: one for one in candidates}
+    lessons, _ = make_lessons(questions, by_id, LessonSettings("mml"))
     masks = [lesson.mask for lesson in lessons]
     peaks = {kind: matrix_peak(kind) for kind in (torch.float32, torch.bfloat16)}
     print(", ".join(f"{str(k)[6:]} peak {v:.0f} GFLOP/s" for k, v in peaks.items()))
