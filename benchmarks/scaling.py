@@ -112,16 +112,13 @@ def scorer_flags(scorer: str, spans: Path) -> list[str]:
     return ["--scorer", scorer, *more]
 
 
-def table_row(name: str, size: int, one: Measured, two: Measured | None) -> str:
-    """A row of the table; without a second figure for scorers that run in one process."""
-    cells = [name, f"{size:,}", f"{one.seconds:.1f}", f"{size / one.seconds:,.0f}"]
-    cells += [f"{one.peak:.0f}"]
-    if two is None:
-        cells += ["", "", "", ""]
-    else:
-        cells += [f"{two.seconds:.1f}", f"{size / two.seconds:,.0f}", f"{two.peak:.0f}"]
-        cells += [f"{one.seconds / two.seconds:.2f}"]
-    return f"| {' | '.join(cells)} |"
+def table_row(name: str, size: int, one: Measured, two: Measured) -> str:
+    """A row of the table."""
+    cells = [name, f"{size:,}"]
+    for measured in (one, two):
+        rate = size / measured.seconds
+        cells += [f"{measured.seconds:.1f}", f"{rate:,.0f}", f"{measured.peak:.0f}"]
+    return f"| {' | '.join([*cells, f'{one.seconds / two.seconds:.2f}'])} |"
 
 
 def measure_local(scorers: list[str], sizes: list[int], folder: Path) -> None:
@@ -136,7 +133,7 @@ def measure_local(scorers: list[str], sizes: list[int], folder: Path) -> None:
             flags = scorer_flags(scorer, folder / "spans.json")
             arguments = ["score", "--data", str(data), *flags, "--out", str(out)]
             one = run(arguments)
-            two = run([*arguments, "--workers", "2"]) if scorer != "reader" else None
+            two = run([*arguments, "--workers", "2"])
             print(table_row(scorer, size, one, two), flush=True)
         if size != RAY_QUESTIONS:
             data.unlink()

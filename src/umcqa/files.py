@@ -19,7 +19,7 @@ from umcqa.data import PART_ENDINGS, choose_files
 from umcqa.data.arrow import parquet_rows
 from umcqa.data.textfiles import read_lines
 from umcqa.errors import InputError
-from umcqa.question import Question, to_row, update_fingerprint
+from umcqa.question import Question, to_row, visible_line
 
 FOLDER_MANIFEST = "_manifest.json"  # of a folder of parts, in it
 SCHEMA = 1  # of manifests, and of what commands print with --json
@@ -101,15 +101,24 @@ def write_text(path: str | Path, text: str) -> None:
         file.write(text.encode())
 
 
+def to_line(row: Mapping[str, Any]) -> bytes:
+    """A line of a JSON Lines file."""
+    return to_json(row).encode() + b"\n"
+
+
 def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> tuple[int, str]:
     """Write JSON Lines as the rows come; return their number and the file's SHA-256."""
+    return write_lines(path, ((1, to_line(row)) for row in rows))
+
+
+def write_lines(path: str | Path, blocks: Iterable[tuple[int, bytes]]) -> tuple[int, str]:
+    """The same for rows that are lines already: each block has a number of them."""
     count, digest = 0, hashlib.sha256()
     with atomic_writer(path) as file:
-        for row in rows:
-            line = to_json(row).encode() + b"\n"
-            digest.update(line)
-            file.write(line)
-            count += 1
+        for lines, block in blocks:
+            digest.update(block)
+            file.write(block)
+            count += lines
     return count, digest.hexdigest()
 
 
@@ -175,7 +184,7 @@ class Fingerprint:
     def __iter__(self) -> Iterator[Question]:
         self._start()
         for question in self._questions:
-            update_fingerprint(self.digest, question)
+            self.digest.update(visible_line(question))
             self.n += 1
             yield question
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from umcqa.files import to_json
-from umcqa.question import Question, update_fingerprint
+from umcqa.question import Question, visible_line
 
 Row = dict[str, Any]
 
@@ -74,9 +74,7 @@ def _noting(questions: Iterable[Question], digests: deque[str]) -> Iterator[Ques
 
 
 def _digest(question: Question) -> str:
-    digest = hashlib.sha256()
-    update_fingerprint(digest, question)
-    return digest.hexdigest()[:16]
+    return hashlib.sha256(visible_line(question)).hexdigest()[:16]
 
 
 def _is_of(line: bytes, key: str) -> bool:

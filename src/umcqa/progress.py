@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
 
-def track(items: Iterable[Item], description: str) -> Iterator[Item]:
+def track(
+    items: Iterable[Item], description: str, count: Callable[[Item], int] = lambda item: 1
+) -> Iterator[Item]:
     """The same items, counted on the terminal as they pass."""
     if not sys.stderr.isatty():
         yield from items
@@ -30,4 +32,7 @@ def track(items: Iterable[Item], description: str) -> Iterator[Item]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield from bar.track(items, description=description)
+        task = bar.add_task(description, total=None)
+        for item in items:
+            yield item
+            bar.advance(task, count(item))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -105,11 +104,10 @@ def to_row(question: Question) -> dict[str, Any]:
     return row
 
 
-def update_fingerprint(digest: hashlib._Hash, question: Question) -> None:
-    """Add what a label-free stage may see of the question to a SHA-256 digest.
+def visible_line(question: Question) -> bytes:
+    """What a label-free stage may see of the question, as a line of JSON: all but the answer.
 
-    The answer is left out, so that fingerprints do not depend on it.
+    Fingerprints are made of it, so that they do not depend on answers.
     """
     visible: Mapping[str, Any] = {k: v for k, v in to_row(question).items() if k != "answer"}
-    digest.update(json.dumps(visible, ensure_ascii=False).encode())
-    digest.update(b"\n")
+    return json.dumps(visible, ensure_ascii=False).encode() + b"\n"

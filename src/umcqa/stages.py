@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
@@ -18,6 +19,7 @@ from umcqa.files import (
     refuse_overwriting,
     to_json,
     versions,
+    write_lines,
     write_manifest,
     write_questions,
     write_rows,
@@ -27,9 +29,11 @@ from umcqa.models import identify_model
 from umcqa.predictions import load_scores, prediction_to_row, scores_to_row
 from umcqa.progress import track
 from umcqa.question import Question
-from umcqa.scoring import find_scorer, score
+from umcqa.scoring import prepare_scoring, score
+from umcqa.scoring.pieces import score_pieces
 from umcqa.selection import SelectionSummary, select
 from umcqa.training import predict
+from umcqa.workers import check_workers
 
 
 def open_data(config: DataConfig) -> Questions:
@@ -66,23 +70,42 @@ def score_to_file(
     data: Questions, config: ScoreConfig, out: Path, workers: int, **notes: Any
 ) -> dict[str, Any]:
     """Score every choice and write a row a question."""
+    check_workers(workers)
     refuse_overwriting(out, data.name, config.spans)
+    scorer, options = prepare_scoring(**asdict(config))
+    if scorer.needs_model(options):
+        n, sha256, fingerprint = _score_with_model(data, config, out)
+    else:
+        digest = hashlib.sha256()
+
+        def blocks() -> Iterator[tuple[int, bytes]]:
+            pieces = score_pieces(data, scorer, options, workers)
+            for piece in track(pieces, f"scoring by {config.scorer}", lambda one: one.n):
+                digest.update(piece.visible)
+                yield piece.n, piece.lines
+
+        n, sha256 = write_lines(out, blocks())
+        fingerprint = digest.hexdigest()
+    made = {"n": n, "fingerprint": fingerprint, "sha256": sha256, **notes}
+    write_manifest(out, "score", config=asdict(config), data=data.name, **made)
+    return made
+
+
+def _score_with_model(data: Questions, config: ScoreConfig, out: Path) -> tuple[int, str, str]:
+    """That takes long: what is done is kept, and a run that was stopped goes on."""
     questions = Fingerprint(data)
 
     def make_rows(remaining: Iterable[Question]) -> Iterator[dict[str, Any]]:
-        return map(scores_to_row, score(remaining, **asdict(config), workers=workers))
+        return map(scores_to_row, score(remaining, **asdict(config)))
 
-    # Scorers with a model take long: what they have done is kept. The others start anew.
     is_pipe = out.exists() and not out.is_file()
-    if find_scorer(config.scorer).parallel or is_pipe:
+    if is_pipe:
         rows = make_rows(questions)
     else:
         rows = resume_rows(questions, make_rows, out, to_json(score_key(config)))
     n, sha256 = write_rows(out, track(rows, f"scoring by {config.scorer}"))
     finish(out)
-    made = {"n": n, "fingerprint": str(questions), "sha256": sha256, **notes}
-    write_manifest(out, "score", config=asdict(config), data=data.name, **made)
-    return made
+    return n, sha256, str(questions)
 
 
 def select_to_file(scores: Path, settings: SelectConfig, out: Path, **notes: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from umcqa.config import TrainConfig
 from umcqa.errors import InputError
 from umcqa.files import SCHEMA, commit, versions
 from umcqa.predictions import Prediction
-from umcqa.question import Question, update_fingerprint
+from umcqa.question import Question, visible_line
 from umcqa.scoring.scores import Range
 from umcqa.selection import Candidates
 
@@ -274,7 +274,7 @@ def _digest_of_lessons(lessons: Iterable[Lesson]) -> str:
     """Of all that training sees: the questions without their answers, and the masks."""
     digest = hashlib.sha256()
     for lesson in lessons:
-        update_fingerprint(digest, lesson.question)
+        digest.update(visible_line(lesson.question))
         digest.update(bytes(lesson.mask))
         digest.update(struct.pack(f"{len(lesson.target)}d", *lesson.target))
     return digest.hexdigest()

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from umcqa.data import arrow, jsonfiles, mctest, race, tables
 from umcqa.data.records import canonical_split
-from umcqa.data.source import Located, Request
+from umcqa.data.source import Located, Piece, ReadyPiece, Request
 from umcqa.errors import InputError
 from umcqa.question import Question
 
@@ -45,6 +45,7 @@ DATA_SETS: Mapping[Reader, str] = {
     mctest.read_folder: "mc500",
     mctest.read_file: "mc500",
 }
+_PIECE_QUESTIONS = 512
 _SPLIT_FILE = re.compile(r"(?:.*[-_.])?(train|dev|test|validation|valid|val)(?:[-_.].*)?")
 
 
@@ -62,11 +63,13 @@ class Questions:
         limit: int | None,
         data_set: str | None = None,
         sample: int | None = None,
+        cut: Callable[[int], Iterator[Piece]] | None = None,
     ) -> None:
         self.name = name
         self.data_set = data_set  # by which settings of its own are found
+        self.split = split
         self._read = read
-        self._split = split
+        self._cut = cut
         self._limit = limit
         self._sample = sample
 
@@ -86,27 +89,57 @@ class Questions:
         return (one for one in self._checked() if _place_of(one.passage) in chosen)
 
     def _checked(self) -> Iterator[Question]:
-        seen: set[int] = set()  # 64-bit hashes: a tenth of the memory of the ids themselves
-        splits: set[str] = set()
-        found = False
+        check = SourceCheck(self)
         for where, question in self._read():
-            if question.split is not None:
-                splits.add(question.split)
-            if self._split is not None and question.split != self._split:
-                continue
-            key = hash((question.split, question.id))  # splits may each count from one
-            if key in seen:
-                raise InputError(
-                    f"the id {question.id!r} is used twice: give each question its own", where
-                )
-            seen.add(key)
-            found = True
-            yield question
-        if not found and self._split is not None:
-            has = f"it has {', '.join(sorted(splits))}" if splits else "see `umcqa data`"
-            raise InputError(f"no split {self._split!r} in it: {has}", self.name)
-        if not found:
-            raise InputError("no questions in it: see docs/data.md for the formats", self.name)
+            if check.takes(where, question.split, question.id):
+                yield question
+        check.end()
+
+    def pieces(self, size: int) -> Iterator[Piece]:
+        """The source in pieces of about so many bytes, for processes to read.
+
+        All splits are in it, and what is read is still to be checked with a `SourceCheck`.
+        """
+        if self._limit is not None or self._sample is not None:
+            return _ready(("", question) for question in self)  # they are chosen by reading them
+        return self._cut(size) if self._cut is not None else _ready(self._read())
+
+
+class SourceCheck:
+    """What is true of a source as a whole: no id comes twice, and something is there."""
+
+    def __init__(self, source: Questions) -> None:
+        self._name, self._wanted = source.name, source.split
+        self._seen: set[int] = set()  # 64-bit hashes: a tenth of the memory of the ids themselves
+        self._splits: set[str] = set()
+
+    def takes(self, where: str, split: str | None, id: str) -> bool:
+        """Whether this next question is asked for."""
+        if split is not None:
+            self._splits.add(split)
+        if self._wanted is not None and split != self._wanted:
+            return False
+        key = hash((split, id))  # splits may each count from one
+        if key in self._seen:
+            raise InputError(f"the id {id!r} is used twice: give each question its own", where)
+        self._seen.add(key)
+        return True
+
+    def end(self) -> None:
+        """Refuse a source without questions."""
+        if self._seen:
+            return
+        if self._wanted is not None:
+            has = (
+                f"it has {', '.join(sorted(self._splits))}" if self._splits else "see `umcqa data`"
+            )
+            raise InputError(f"no split {self._wanted!r} in it: {has}", self._name)
+        raise InputError("no questions in it: see docs/data.md for the formats", self._name)
+
+
+def _ready(questions: Iterator[Located]) -> Iterator[Piece]:
+    while some := list(islice(questions, _PIECE_QUESTIONS)):
+        yield ReadyPiece(some)
 
 
 def load(
@@ -138,7 +171,8 @@ def load(
     reader = _reader(place)
     data_set = DATA_SETS.get(reader)
     read = partial(reader, place, request)
-    return Questions(read, name, request.split, limit, data_set, sample)
+    cut = partial(_cut, reader, place, request)
+    return Questions(read, name, request.split, limit, data_set, sample, cut)
 
 
 def _place_of(passage: str) -> bytes:
@@ -217,9 +251,31 @@ def _data_files(path: Path) -> list[tuple[str | None, Path]]:
 
 
 def _read_data_files(path: Path, request: Request) -> Iterator[Located]:
+    for split, file in _wanted_files(path, request):
+        yield from _read_file(file, request, split)
+
+
+def _wanted_files(path: Path, request: Request) -> Iterator[tuple[str | None, Path]]:
     for split, file in _data_files(path):
-        if split is None:
-            yield from _file_reader(file)(file, request)
-        elif request.split in (None, split):
-            for where, question in _file_reader(file)(file, request):
-                yield where, question if question.split else replace(question, split=split)
+        if split is None or request.split in (None, split):
+            yield split, file
+
+
+def _read_file(file: Path, request: Request, split: str | None) -> Iterator[Located]:
+    for where, question in _file_reader(file)(file, request):
+        given = question.split or split is None
+        yield where, question if given else replace(question, split=split)
+
+
+def _cut(reader: Reader, path: Path, request: Request, size: int) -> Iterator[Piece]:
+    """What `Questions.pieces` gives: lines of JSON Lines, questions of other formats."""
+    if reader is jsonfiles.read_jsonl:
+        yield from jsonfiles.cut_jsonl(path, request, size)
+    elif reader is _read_data_files:
+        for split, file in _wanted_files(path, request):
+            if _file_reader(file) is jsonfiles.read_jsonl:
+                yield from jsonfiles.cut_jsonl(file, request, size, split)
+            else:
+                yield from _ready(_read_file(file, request, split))
+    else:
+        yield from _ready(reader(path, request))

@@ -4,27 +4,56 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from umcqa.data.records import Fields
 from umcqa.data.rows import RowReader, parse_json
 from umcqa.data.source import Located, Request, stem_of
-from umcqa.data.textfiles import read_lines
+from umcqa.data.textfiles import decode_lines, read_bytes_blocks, read_lines
 from umcqa.errors import InputError
 
 _LIST_NAMES = ("questions", "data", "examples", "rows")
 _CHUNK_CHARACTERS = 1 << 20
 
 
+@dataclass(frozen=True)
+class JsonLines:
+    """Lines of a file, as they stand there."""
+
+    path: Path
+    request: Request
+    first: int  # the number of the first line in the file, from 1
+    lines: list[bytes]
+    split: str | None  # which the file's name gives
+
+    def read(self) -> Iterator[Located]:
+        """One JSON object a line; blank lines are passed over."""
+        records = (
+            (f"{self.path}:{number}", number, parse_json(line, f"{self.path}:{number}"))
+            for number, line in decode_lines(self.lines, self.path, self.first)
+            if not line.isspace()
+        )
+        for where, question in _read_records(records, self.path, self.request):
+            given = question.split or self.split is None
+            yield where, question if given else replace(question, split=self.split)
+
+
+def cut_jsonl(
+    path: Path, request: Request, size: int, split: str | None = None
+) -> Iterator[JsonLines]:
+    """A file in pieces of about so many bytes."""
+    first = 1
+    for lines in read_bytes_blocks(path, size):
+        yield JsonLines(path, request, first, lines, split)
+        first += len(lines)
+
+
 def read_jsonl(path: Path, request: Request) -> Iterator[Located]:
     """One JSON object a line; blank lines are passed over."""
-    records = (
-        (f"{path}:{number}", number, parse_json(line, f"{path}:{number}"))
-        for number, line in read_lines(path)
-        if not line.isspace()
-    )
-    yield from _read_records(records, path, request)
+    for piece in cut_jsonl(path, request, _CHUNK_CHARACTERS):
+        yield from piece.read()
 
 
 def read_json(path: Path, request: Request) -> Iterator[Located]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from umcqa.question import Question
 
@@ -24,3 +24,21 @@ class Request:
 
     split: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+
+
+class Piece(Protocol):
+    """Some of a source's questions, in a form that another process can take and read."""
+
+    def read(self) -> Iterator[Located]:
+        """The questions."""
+
+
+@dataclass(frozen=True)
+class ReadyPiece:
+    """Questions that were read already."""
+
+    questions: list[Located]
+
+    def read(self) -> Iterator[Located]:
+        """The questions."""
+        return iter(self.questions)

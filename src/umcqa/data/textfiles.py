@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from umcqa.errors import InputError
 
+_BLOCK_BYTES = 1 << 16
 _BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\xef\xbb\xbf": "UTF-8"}
 
 
 def read_bytes_lines(path: Path) -> Iterator[bytes]:
     """The file's lines; problems of the file system become one-line errors."""
+    for lines in read_bytes_blocks(path, _BLOCK_BYTES):
+        yield from lines
+
+
+def read_bytes_blocks(path: Path, size: int) -> Iterator[list[bytes]]:
+    """The file's lines, about so many bytes of them at a time."""
     try:
         with open(path, "rb") as file:
-            yield from file
+            while lines := file.readlines(size):
+                yield lines
     except OSError as error:
         raise InputError(f"cannot read it ({error.strerror}): check the path", str(path)) from None
 
@@ -39,7 +47,14 @@ def read_lines(path: Path, *, allow_bom: bool = False) -> Iterator[tuple[int, st
 
     Spreadsheet programs mark UTF-8 tables with a BOM (``allow_bom``); elsewhere it is a mistake.
     """
-    for number, line in enumerate(read_bytes_lines(path), 1):
+    return decode_lines(read_bytes_lines(path), path, allow_bom=allow_bom)
+
+
+def decode_lines(
+    lines: Iterable[bytes], path: Path, first: int = 1, *, allow_bom: bool = False
+) -> Iterator[tuple[int, str]]:
+    """The same for lines of the file from number ``first`` on."""
+    for number, line in enumerate(lines, first):
         if number == 1:
             line = check_bom(line, f"{path}:1", allow_bom)
         yield number, decode(line, f"{path}:{number}")

@@ -16,7 +16,7 @@ from umcqa.predictions import prediction_to_row, scores_from_row, scores_to_row
 from umcqa.question import Question, to_row
 from umcqa.scale.plan import Part
 from umcqa.scale.reading import read_part
-from umcqa.scoring import find_scorer, score
+from umcqa.scoring import prepare_scoring, score
 from umcqa.scoring.scores import Scores
 from umcqa.selection import select
 from umcqa.training import predict
@@ -124,7 +124,8 @@ class ScoreWork:
     @property
     def batch(self) -> int | None:
         """Only scorers with a model care what they read together."""
-        return None if find_scorer(self.options["scorer"]).parallel else BATCH_QUESTIONS
+        scorer, settings = prepare_scoring(**self.options)
+        return BATCH_QUESTIONS if scorer.needs_model(settings) else None
 
     def prepare(self) -> None:
         """Try the model. Given spans and surveys know nothing of the probe."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,8 @@ from umcqa.errors import InputError
 from umcqa.question import Question
 from umcqa.scoring import chooser, embedding, ensemble, lm, reader, window
 from umcqa.scoring.matchers import check_matcher
-from umcqa.scoring.scores import Scorer, ScorerOptions, Scores
+from umcqa.scoring.scores import Scorer, ScorerOptions, Scores, always
+from umcqa.workers import check_workers, share
 
 SCORERS: Mapping[str, Scorer] = {
     "window": Scorer(window.score_window, family="lexical"),
@@ -28,12 +27,14 @@ SCORERS: Mapping[str, Scorer] = {
         survey=window.count_words_of_release,
         add_surveys=window.add_counts,
     ),
-    "reader": Scorer(reader.score_reader, family="reader", parallel=False),
-    "reader-mass": Scorer(reader.score_reader_mass, family="reader", parallel=False),
-    "embedding": Scorer(embedding.score_embedding, family="embedding", parallel=False),
-    "lm": Scorer(lm.score_lm, family="lm", parallel=False),
-    "chooser": Scorer(chooser.score_chooser, family="lm", parallel=False),
-    "ensemble": Scorer(ensemble.score_ensemble, family="ensemble", parallel=False),
+    "reader": Scorer(reader.score_reader, family="reader", needs_model=reader.needs_model),
+    "reader-mass": Scorer(
+        reader.score_reader_mass, family="reader", needs_model=reader.needs_model
+    ),
+    "embedding": Scorer(embedding.score_embedding, family="embedding", needs_model=always),
+    "lm": Scorer(lm.score_lm, family="lm", needs_model=always),
+    "chooser": Scorer(chooser.score_chooser, family="lm", needs_model=always),
+    "ensemble": Scorer(ensemble.score_ensemble, family="ensemble", needs_model=always),
 }
 ENTRY_POINTS = "umcqa.scorers"  # where other packages register a `Scorer`
 
@@ -78,51 +79,26 @@ def score(
     fields of `ScorerOptions`. ``workers`` processes share the work of scorers without a model; the
     result is the same with any number of them. Answers are not looked at.
     """
-    entry = check_scoring(scorer, options.get("matcher"))
-    if workers < 1:
-        raise InputError(f"{workers} workers: give at least one")
-    if spans is not None and not isinstance(spans, Mapping):
-        spans = reader.load_spans(spans)
-    settings = ScorerOptions(spans=spans, **options)
+    check_workers(workers)
+    entry, settings = prepare_scoring(scorer, spans=spans, **options)
     if entry.survey is not None and settings.survey is None:
         if iter(questions) is questions:  # can be read only once, so it must be kept
             questions = list(questions)
         settings = replace(settings, survey=entry.survey(questions))
-    return _score_batches(in_batches(questions), entry, settings, workers if entry.parallel else 1)
+    workers = 1 if entry.needs_model(settings) else workers
+    found = share(partial(_score_batch, entry, settings), in_batches(questions), workers)
+    return chain.from_iterable(found)
 
 
-def _score_batches(
-    batches: Iterator[list[Question]], scorer: Scorer, options: ScorerOptions, workers: int
-) -> Iterator[Scores]:
-    if workers == 1:
-        for batch in batches:
-            yield from scorer.score(batch, options)
-        return
-    with ProcessPoolExecutor(
-        workers, initializer=_start_worker, initargs=(scorer.score, options)
-    ) as pool:
-        # A bounded queue: the source is read no further than the workers are busy.
-        waiting: deque[Future[list[Scores]]] = deque()
-        for batch in batches:
-            waiting.append(pool.submit(_score_in_worker, batch))
-            if len(waiting) > 2 * workers:
-                yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
+def _score_batch(scorer: Scorer, options: ScorerOptions, batch: list[Question]) -> list[Scores]:
+    return scorer.score(batch, options)
 
 
-# A worker process gets function and options once, when it starts: the options may hold the word
-# counts of a whole corpus.
-_worker: tuple[Callable[..., list[Scores]], ScorerOptions] | None = None
-
-
-def _start_worker(function: Callable[..., list[Scores]], options: ScorerOptions) -> None:
-    global _worker
-    _worker = (function, options)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to handle
-
-
-def _score_in_worker(batch: list[Question]) -> list[Scores]:
-    assert _worker is not None  # set when the process started
-    function, options = _worker
-    return function(batch, options)
+def prepare_scoring(
+    scorer: str, *, spans: str | Path | Mapping[str, str] | None = None, **options: Any
+) -> tuple[Scorer, ScorerOptions]:
+    """The scorer and what it is told, from the keywords of `score`."""
+    entry = check_scoring(scorer, options.get("matcher"))
+    if spans is not None and not isinstance(spans, Mapping):
+        spans = reader.load_spans(spans)
+    return entry, ScorerOptions(spans=spans, **options)

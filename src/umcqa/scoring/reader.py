@@ -78,6 +78,11 @@ class Span:
     place: Range | None
 
 
+def needs_model(options: ScorerOptions) -> bool:
+    """Given spans need no reader, and only one of the matchers has a model."""
+    return options.spans is None or options.matcher == "embedding"
+
+
 def score_reader(batch: Sequence[Question], options: ScorerOptions) -> list[Scores]:
     """How much each choice is like the reader's best span, from 0 to 100."""
     read = _read(batch, options)

@@ -41,6 +41,16 @@ class ScorerOptions:
     survey: Any = None
 
 
+def always(options: ScorerOptions) -> bool:
+    """Of scorers that are a model."""
+    return True
+
+
+def never(options: ScorerOptions) -> bool:
+    """Of scorers that only count and compare."""
+    return False
+
+
 ScoreBatch: TypeAlias = Callable[[Sequence[Question], ScorerOptions], list[Scores]]
 
 
@@ -52,11 +62,13 @@ class Scorer:
     scorers that draw on the same knowledge and so err together. ``survey`` takes one look at all
     the questions before any is scored, and its result reaches the function as an option;
     ``add_surveys`` makes one of the surveys of two parts, for engines that work by parts.
-    ``parallel`` says whether processes may share the work; scorers with a model use threads.
+    ``needs_model`` says whether it loads a model with these options: it then uses threads, takes
+    long and is resumed, and what it says can depend in its last bits on the batch. Processes may
+    share the work of the others.
     """
 
     score: ScoreBatch
     family: str = "other"
     survey: Callable[[Iterable[Question]], Any] | None = None
     add_surveys: Callable[[Any, Any], Any] | None = None
-    parallel: bool = True
+    needs_model: Callable[[ScorerOptions], bool] = never

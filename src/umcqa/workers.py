@@ -1,0 +1,65 @@
+"""Processes that share the work on a stream, whose results come in the stream's order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import connection, parent_process
+from typing import Any, TypeVar
+
+from umcqa.errors import InputError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def check_workers(workers: int) -> None:
+    """Refuse a number that means nothing."""
+    if workers < 1:
+        raise InputError(f"{workers} workers: give at least one")
+
+
+def share(
+    function: Callable[[Item], Result], items: Iterable[Item], workers: int
+) -> Iterator[Result]:
+    """The function's result for each item, in order. One worker is this process itself."""
+    if workers == 1:
+        yield from map(function, items)
+        return
+    with ProcessPoolExecutor(workers, initializer=_start, initargs=(function,)) as pool:
+        # A bounded queue: the source is read no further than the workers are busy.
+        waiting: deque[Future[Result]] = deque()
+        for item in items:
+            waiting.append(pool.submit(_work, item))
+            if len(waiting) > 2 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+# A worker gets the function once, when it starts: it may hold the word counts of a whole corpus.
+_function: Callable[[Any], Any] | None = None
+
+
+def _start(function: Callable[[Any], Any]) -> None:
+    global _function
+    _function = function
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to handle
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A main process that was killed says nothing to its workers, which would wait for ever."""
+    parent = parent_process()
+    assert parent is not None  # this is a worker
+    connection.wait([parent.sentinel])
+    os._exit(1)
+
+
+def _work(item: Any) -> Any:
+    assert _function is not None  # set when the process started
+    return _function(item)

@@ -1,0 +1,166 @@
+"""Processes that read, score and write for themselves give what one process gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from conftest import Command, make_question
+from umcqa.data import load
+from umcqa.files import read_manifest, to_line, write_questions
+from umcqa.predictions import scores_to_row
+from umcqa.question import Question
+from umcqa.scoring import score
+from umcqa.workers import share
+
+LIGHT = ("window", "window-distance", "window-release")
+
+
+def many(count: int = 3000, **changes: object) -> list[Question]:
+    """Enough for several pieces."""
+    return [
+        make_question(
+            n,
+            passage=f"Story {n // 4}. " + "The dog ran to the park. " * 12 + f"Cat {n} sat.",
+            question=f"Where did dog {n} run?",
+            **changes,
+        )
+        for n in range(count)
+    ]
+
+
+def lines_of(questions: list[Question], scorer: str) -> bytes:
+    """As the Python API has it, question by question."""
+    return b"".join(to_line(scores_to_row(one)) for one in score(questions, scorer))
+
+
+@pytest.mark.parametrize("scorer", LIGHT)
+def test_files_are_the_same_to_the_byte(command: Command, tmp_path: Path, scorer: str) -> None:
+    questions = many()
+    write_questions(tmp_path / "q.jsonl", questions)
+    made = []
+    for workers in "1", "2", "3":
+        out = tmp_path / f"{workers}.jsonl"
+        given = command.json(
+            *("score", "--data", str(tmp_path / "q.jsonl"), "--scorer", scorer),
+            *("--out", str(out), "--workers", workers),
+        )
+        assert given["n"] == len(questions)
+        assert out.read_bytes() == lines_of(questions, scorer)
+        made.append(read_manifest(out))
+    assert made[0] == made[1] == made[2]
+
+
+def test_given_spans_are_compared_by_several(command: Command, tmp_path: Path) -> None:
+    questions = many()
+    write_questions(tmp_path / "q.jsonl", questions)
+    (tmp_path / "spans.json").write_text(json.dumps({one.id: "the park" for one in questions}))
+    for workers in "1", "2":
+        command.run(
+            *("score", "--data", str(tmp_path / "q.jsonl"), "--scorer", "reader"),
+            *("--spans", str(tmp_path / "spans.json"), "--workers", workers),
+            *("--out", str(tmp_path / f"{workers}.jsonl")),
+        )
+    assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "2.jsonl").read_bytes()
+    assert len((tmp_path / "2.jsonl").read_bytes().splitlines()) == len(questions)
+
+
+def test_splits_by_the_names_of_files_and_in_other_formats(
+    command: Command, tmp_path: Path
+) -> None:
+    folder = tmp_path / "bank"
+    train, dev = many(1500), many(600)
+    write_questions(folder / "train.jsonl", train)
+    header = "id,passage,question,A,B\n"
+    rows = [f"{one.id},{one.passage},{one.question},to the park,home\n" for one in dev]
+    (folder / "dev.csv").write_text(header + "".join(rows))
+    for split, count in (("train", 1500), ("dev", 600), (None, 2100)):
+        out = tmp_path / f"{split}.jsonl"
+        command.run(
+            *("score", "--data", str(folder), "--scorer", "window-release", "--out", str(out)),
+            *("--workers", "2", *(["--split", split] if split else [])),
+        )
+        assert out.read_bytes() == lines_of(list(load(folder, split)), "window-release")
+        assert len(out.read_bytes().splitlines()) == count
+
+
+def test_a_limit_counts(command: Command, tmp_path: Path) -> None:
+    write_questions(tmp_path / "q.jsonl", many())
+    out = tmp_path / "s.jsonl"
+    arguments = ("score", "--data", str(tmp_path / "q.jsonl"), "--limit", "700", "--workers", "2")
+    assert command.json(*arguments, "--out", str(out))["n"] == 700
+    assert out.read_bytes() == lines_of(many(700), "window")
+
+
+@pytest.mark.parametrize("scorer", ["window", "window-release"])
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (to_line({"id": "q7", "passage": "p", "question": "q", "choices": ["a", "b"]}), "twice"),
+        (b"{\n", "not valid JSON"),
+        (b'{"id": "x", "passage": "\xff"}\n', "not UTF-8"),
+        (to_line({"id": "x", "passage": "p", "question": "q", "choices": ["a"]}), "1 choice"),
+    ],
+)
+def test_a_bad_row_far_down_is_named(
+    command: Command, tmp_path: Path, scorer: str, row: bytes, reason: str
+) -> None:
+    data, out = tmp_path / "q.jsonl", tmp_path / "out" / "s.jsonl"
+    write_questions(data, many())
+    lines = data.read_bytes().splitlines(keepends=True)
+    data.write_bytes(b"".join([*lines[:2500], row, *lines[2500:]]))
+    arguments = ("score", "--data", str(data), "--scorer", scorer, "--workers", "2")
+    command.run(*arguments, "--out", str(out), code=2)
+    assert f"{data}:2501: " in command.error
+    assert reason in command.error
+    assert command.error.count("\n") == 1
+    assert not out.parent.exists()
+
+
+def test_a_split_that_is_not_there(command: Command, tmp_path: Path) -> None:
+    data = tmp_path / "q.jsonl"
+    write_questions(data, [replace(one, split="dev") for one in many()])
+    arguments = ("score", "--data", str(data), "--split", "test", "--workers", "2")
+    command.run(*arguments, "--out", str(tmp_path / "s.jsonl"), code=2)
+    assert "no split 'test' in it: it has dev" in command.error
+
+
+def test_workers_end_with_a_main_process_that_is_killed(tmp_path: Path) -> None:
+    write_questions(tmp_path / "q.jsonl", many(60_000))
+    arguments = ["--data", str(tmp_path / "q.jsonl"), "--out", str(tmp_path / "s.jsonl")]
+    process = psutil.Popen(
+        [sys.executable, "-m", "umcqa", "score", *arguments, "--workers", "2"],
+        stderr=subprocess.DEVNULL,
+    )
+    while len(workers := process.children()) < 2 and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.3)  # so that they are at work
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert len(workers) == 2
+    assert not alive
+
+
+def test_a_source_is_read_no_further_than_needed() -> None:
+    read = []
+
+    def source() -> Iterator[int]:
+        for number in range(100):
+            read.append(number)
+            yield number
+
+    results = share(str, source(), 2)
+    assert next(results) == "0"
+    assert len(read) < 10
+    assert list(results) == [str(number) for number in range(1, 100)]
