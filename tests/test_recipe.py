@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import Command
+from conftest import Command, make_question
 
 pytest.importorskip("torch", reason="needs the neural extra")
 
@@ -18,6 +19,7 @@ from test_train_commands import TINY, make_questions, read, write_candidates
 from tiny_models import write_tiny_lm
 from umcqa.config import RunConfig, default_config, load_config
 from umcqa.files import write_questions
+from umcqa.folds import split_into_folds
 from umcqa.predictions import load_predictions, load_scores
 
 
@@ -114,6 +116,56 @@ def test_rounds_learn_from_scorer_and_model_together(
     one = read(out / "predictions.jsonl")
     assert one == read(out / "round-1" / "predictions.jsonl")
     command.run(*run, "--rounds", "0", code=2)
+
+
+def test_folds_are_answered_by_models_that_did_not_see_them(
+    command: Command, encoder: Path, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    run = (*run_by_window(data, out, encoder), "--learning-rate", "0.01", "--rounds", "2")
+    stages = command.json(*run, "--folds", "2")["stages"]
+    expected = ["train round 1 fold 1", "train round 1 fold 2", "predict round 1"]
+    assert list(stages)[3:] == [*expected, "select round 1", "train", "predict", "evaluate"]
+    questions = make_questions()
+    folds = split_into_folds(questions, 2)
+    answers = {one.id: one for one in load_predictions(out / "round-1" / "predictions.jsonl")}
+    assert list(answers) == [one.id for one in questions]
+    for number, fold in enumerate(folds, 1):
+        model = out / "round-1" / f"fold-{number}" / "model"
+        learned = [one for one in questions if one not in fold]
+        assert load_manifest(model)["candidates"]["used"] == len(learned)
+        # Not by the questions that it is asked about: another passage there, the same weights.
+        changed = [replace(one, question="Why?") if one in fold else one for one in questions]
+        for what, some in (("same", learned), ("changed", changed)):
+            umcqa.train(
+                some,
+                out / "candidates.jsonl",
+                out=tmp_path / f"{what}-{number}",
+                model=str(encoder),
+                epochs=1,
+                batch_size=4,
+                max_length=96,
+                learning_rate=0.01,
+                but={one.id for one in fold},
+            )
+            weights = load_manifest(tmp_path / f"{what}-{number}")["report"]["weights_sha256"]
+            assert weights == load_manifest(model)["report"]["weights_sha256"]
+        for one in umcqa.predict(fold, model):
+            assert one.probabilities == pytest.approx(answers[one.id].probabilities, abs=1e-6)
+    command.run(*run[:-2], "--folds", "2", code=2)
+    assert "--rounds 2" in command.error
+
+
+def test_folds_keep_passages_together() -> None:
+    questions = [make_question(n, passage=f"Story {n // 3}.") for n in range(30)]
+    folds = split_into_folds(questions, 4)
+    assert sorted(map(len, folds)) == [6, 6, 9, 9]
+    assert sorted(one.id for fold in folds for one in fold) == sorted(q.id for q in questions)
+    for one, other in combinations(folds, 2):
+        assert not {q.passage for q in one} & {q.passage for q in other}
+    again = split_into_folds(list(reversed(questions)), 4)
+    assert [sorted(q.id for q in f) for f in folds] == [sorted(q.id for q in f) for f in again]
+    assert split_into_folds(questions[:3], 4) == [questions[:3]]
 
 
 def test_several_models_answer_together(

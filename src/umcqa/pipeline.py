@@ -9,8 +9,8 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -41,6 +41,7 @@ from umcqa.files import (
     write_rows,
     write_text,
 )
+from umcqa.folds import split_into_folds
 from umcqa.mixing import MODEL_VOTES, add_votes, mix
 from umcqa.models import identify_model
 from umcqa.predictions import load_predictions, load_scores, prediction_to_row
@@ -54,7 +55,7 @@ from umcqa.stages import (
     score_to_file,
     select_to_file,
 )
-from umcqa.training import MANIFEST, begin_anew, check_training, train
+from umcqa.training import MANIFEST, begin_anew, check_training, predict, train
 
 QUESTIONS, SCORES, CANDIDATES = "questions.jsonl", "scores.jsonl", "candidates.jsonl"
 MODEL, PREDICTIONS = "model", "predictions.jsonl"
@@ -99,6 +100,17 @@ def _model_folder(number: int) -> str:
     return f"{MODEL}-{number + 1}" if number else MODEL
 
 
+@dataclass(frozen=True)
+class _Lessons:
+    """What the models of a round learn from."""
+
+    loaded: dict[str, Any]  # the manifests of questions and candidates
+    selected: dict[str, Any]
+    candidates: Path
+    share: float  # of the questions, the clearest
+    but: frozenset[str] = frozenset()
+
+
 Make: TypeAlias = Callable[[Path, str], dict[str, Any]]  # from output and key to the manifest
 
 
@@ -111,6 +123,7 @@ class _Run:
         self.workers = workers
         self.shared_scores = shared_scores
         self.stages: dict[str, dict[str, Any]] = {}
+        self._training_seconds = 0.0  # of all models, whenever they were trained
         self._more: list[str] = []  # of the other set to learn from, if there is one
         assert config.select.threshold is not None  # filled in by `run`
         assert config.select.max_candidates is not None
@@ -183,54 +196,69 @@ class _Run:
 
         Returns the digests of the last round's models.
         """
-        rounds, candidates = self.config.train.rounds, self.folder / CANDIDATES
-        for number in range(1, rounds + 1):
-            is_last = number == rounds
-            place, name = ("", "") if is_last else (f"round-{number}/", f" round {number}")
-            share = self._share_of_round(number)
-            trained = [
-                self._train_stage(name, place, n, share, loaded, selected, candidates)
-                for n in range(self.config.train.models)
-            ]
-            if not is_last:
-                predictions = f"{place}{PREDICTIONS}"
-                predicted = self._stage(
-                    f"predict{name}",
-                    predictions,
-                    [loaded["fingerprint"], *trained],
-                    self._predictor(self.folder / QUESTIONS, place),
-                )
-                selected = self._stage(
-                    f"select{name}",
-                    f"{place}{CANDIDATES}",
-                    [selected["sha256"], predicted["sha256"], self.max_candidates, self._votes],
-                    self._reselector(self.folder / predictions),
-                )
-                candidates = self.folder / place / CANDIDATES
-        return trained
+        lessons = _Lessons(loaded, selected, self.folder / CANDIDATES, self._share_of_round(1))
+        for number in range(1, self.config.train.rounds):
+            place, name = f"round-{number}/", f" round {number}"
+            predictions = f"{place}{PREDICTIONS}"
+            predicted = self._ask_learners(name, place, lessons)
+            selected = self._stage(
+                f"select{name}",
+                f"{place}{CANDIDATES}",
+                [
+                    *(lessons.selected["sha256"], predicted["sha256"]),
+                    *(self.max_candidates, self._votes),
+                ],
+                self._reselector(self.folder / predictions),
+            )
+            candidates = self.folder / place / CANDIDATES
+            lessons = _Lessons(loaded, selected, candidates, self._share_of_round(number + 1))
+        return self._train_models("", "", lessons)
+
+    def _ask_learners(self, name: str, place: str, lessons: _Lessons) -> dict[str, Any]:
+        """What the models of a round say of the questions.
+
+        With folds, each question is answered by models that learned from others only: of those
+        that they have seen they repeat what they were told.
+        """
+        questions = self.folder / QUESTIONS
+        folds = split_into_folds(list(load(questions)), self.config.train.folds)
+        if len(folds) == 1:
+            trained = self._train_models(name, place, lessons)
+            make = self._predictor(questions, place)
+        else:
+            places = [f"{place}fold-{number}/" for number in range(1, len(folds) + 1)]
+            trained = []
+            for number, (fold, inner) in enumerate(zip(folds, places, strict=True), 1):
+                others = replace(lessons, but=frozenset(one.id for one in fold))
+                trained += self._train_models(f"{name} fold {number}", inner, others)
+            make = self._predictor_by_folds(folds, places)
+        inputs = [lessons.loaded["fingerprint"], *trained]
+        return self._stage(f"predict{name}", f"{place}{PREDICTIONS}", inputs, make)
+
+    def _train_models(self, name: str, place: str, lessons: _Lessons) -> list[str]:
+        """Train as many as answer together; return their digests."""
+        return [self._train_stage(name, place, n, lessons) for n in range(self.config.train.models)]
 
     def _share_of_round(self, number: int) -> float:
         """How many of the questions it learns from: by the last round, all of them."""
         first, rounds = self.config.train.confident, self.config.train.rounds
         return first + (1 - first) * (number - 1) / (rounds - 1) if rounds > 1 else first
 
-    def _train_stage(
-        self,
-        name: str,
-        place: str,
-        number: int,
-        share: float,
-        loaded: dict[str, Any],
-        selected: dict[str, Any],
-        candidates: Path,
-    ) -> str:
+    def _train_stage(self, name: str, place: str, number: int, lessons: _Lessons) -> str:
         """Train the model of that number; return its digest."""
-        seed = self.config.train.seed + number
-        config = replace(self.config.train, rounds=1, models=1, confident=share, seed=seed)
+        config = replace(
+            self.config.train,
+            rounds=1,
+            folds=1,
+            models=1,
+            confident=lessons.share,
+            seed=self.config.train.seed + number,
+        )
         labelled = config.use_labels or config.objective == "supervised"
         key = [
-            loaded["sha256" if labelled else "fingerprint"],
-            selected["sha256"],
+            lessons.loaded["sha256" if labelled else "fingerprint"],
+            lessons.selected["sha256"],
+            sorted(lessons.but),
             asdict(config),
             identify_model(config.model),
             *self._more,
@@ -239,8 +267,9 @@ class _Run:
             f"train {number + 1}{name}" if number else f"train{name}",
             f"{place}{_model_folder(number)}/{MANIFEST}",
             key,
-            self._trainer(candidates, config),
+            self._trainer(lessons, config),
         )
+        self._training_seconds += trained["report"]["seconds"]
         return str(trained["sha256"])
 
     def _answer_together(self, split: str | None, found: dict[str, Any], predicted: str) -> str:
@@ -335,17 +364,18 @@ class _Run:
         settings = self.config.select
         return lambda path, key: select_to_file(self.folder / scores, settings, path, key=key)
 
-    def _trainer(self, candidates: Path, config: TrainConfig) -> Make:
+    def _trainer(self, lessons: _Lessons, config: TrainConfig) -> Make:
         def make(path: Path, key: str) -> dict[str, Any]:
             folder, mark = path.parent, path.parent / "run.key"
             # A training of other settings is not gone on with, but the same one is.
             if not mark.exists() or mark.read_text(encoding="utf-8") != key:
                 begin_anew(folder)
                 write_text(mark, key)
-            questions, found = list(load(self.folder / QUESTIONS)), load_candidates(candidates)
+            questions = list(load(self.folder / QUESTIONS))
+            found = load_candidates(lessons.candidates)
             if self._more:
                 self._add_more(questions, found)
-            report = train(questions, found.values(), out=folder, config=config)
+            report = train(questions, found.values(), out=folder, config=config, but=lessons.but)
             made = {"key": key, "sha256": fingerprint_files(path), "report": report}
             write_manifest(path, "train", **made)
             return made
@@ -360,10 +390,30 @@ class _Run:
 
     def _predictor(self, questions: Path, place: str) -> Make:
         """By the models of a round."""
-        models = [
-            str(self.folder / place / _model_folder(n)) for n in range(self.config.train.models)
-        ]
+        models = self._models(place)
         return lambda path, key: predict_to_file(load(questions), models, path, key=key)
+
+    def _predictor_by_folds(self, folds: Sequence[list[Question]], places: Sequence[str]) -> Make:
+        """Each fold by the models that did not learn from it, in the order of all questions."""
+
+        def make(path: Path, key: str) -> dict[str, Any]:
+            found = {
+                one.id: one
+                for fold, place in zip(folds, places, strict=True)
+                for one in predict(fold, self._models(place))
+            }
+            rows = (prediction_to_row(found[one.id]) for one in load(self.folder / QUESTIONS))
+            n, sha256 = write_rows(path, rows)
+            made = {"key": key, "n": n, "sha256": sha256}
+            write_manifest(path, "predict", **made)
+            return made
+
+        return make
+
+    def _models(self, place: str) -> list[str]:
+        """The folders of models that answer together."""
+        numbers = range(self.config.train.models)
+        return [str(self.folder / place / _model_folder(number)) for number in numbers]
 
     def _reselector(self, predictions: Path) -> Make:
         """The best of scorer and model together, without a threshold, which is the scorer's own."""
@@ -406,12 +456,8 @@ class _Run:
             )
             metrics |= {name: report[name] for name in ("candidates", "types")}
         if self.config.train.enabled:
-            reports = [
-                read_manifest(self.folder / _model_folder(n) / MANIFEST)["report"]
-                for n in range(self.config.train.models)
-            ]
-            seconds = round(sum(one["seconds"] for one in reports), 3)
-            metrics["training"] = {**reports[0], "seconds": seconds}
+            report = read_manifest(self.folder / MODEL / MANIFEST)["report"]
+            metrics["training"] = {**report, "seconds": round(self._training_seconds, 3)}
             for split in self._splits():
                 asked = load(self._questions(split))
                 if _has_answers(asked):

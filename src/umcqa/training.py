@@ -8,7 +8,7 @@ import math
 import shutil
 import statistics
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import tee
@@ -69,17 +69,20 @@ def train(
     out: str | Path,
     config: TrainConfig | None = None,
     restart: bool = False,
+    but: Set[str] = frozenset(),
     **settings: Any,
 ) -> dict[str, Any]:
     """Train a model into the folder ``out``; a run that was stopped goes on where it was.
 
-    ``candidates`` are what `select` gave, or its file; ``settings`` are fields of `TrainConfig`.
+    ``candidates`` are what `select` gave, or its file; ``settings`` are fields of `TrainConfig`;
+    ``but`` are the ids of questions that it is not to learn from.
     Returns steps, questions used and skipped, seconds, and the SHA-256 of the weights.
     """
     config = config or TrainConfig(**settings)
     folder = Path(out)
     check_training(config)
     lessons, skipped = make_lessons(questions, _by_id(candidates), _lesson_settings(config))
+    lessons = [lesson for lesson in lessons if lesson.question.id not in but]
     if not lessons:
         raise InputError("no question has candidates: lower the threshold of umcqa select")
     # What needs torch comes last: bad input is told at once.
@@ -135,9 +138,11 @@ def _lesson_settings(config: TrainConfig) -> LessonSettings:
 
 def check_training(config: TrainConfig) -> None:
     """Refuse numbers that mean nothing."""
-    for what in ("rounds", "models"):
+    for what in ("rounds", "folds", "models"):
         if getattr(config, what) < 1:
             raise InputError(f"{getattr(config, what)} {what}: give at least 1")
+    if config.folds > 1 and config.rounds == 1:
+        raise InputError("folds are for the rounds before the last: give --rounds 2, too")
     for field in ("warmup", "tau", "learning_rate", "sharpness", "outside", "likelihood"):
         value = getattr(config, field) or 0.0
         if not math.isfinite(value) or value < 0:
@@ -155,7 +160,7 @@ def check_training(config: TrainConfig) -> None:
 
 def _that_matter(config: TrainConfig) -> dict[str, Any]:
     """The settings that change the weights."""
-    without = ("enabled", "checkpoint_seconds", "rounds", "models")
+    without = ("enabled", "checkpoint_seconds", "rounds", "folds", "models")
     return {key: value for key, value in asdict(config).items() if key not in without}
 
 

@@ -244,6 +244,14 @@ def run_command(
             min=1, help="Train so many times, later ones on what scorer and model say together."
         ),
     ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With rounds: what a model says of a question counts for the next round only if "
+            "it learned from others; so many models a round.",
+        ),
+    ] = None,
     models: Annotated[
         int | None,
         typer.Option(min=1, help="Train so many, of seeds that follow; they answer together."),
@@ -289,6 +297,7 @@ def run_command(
             enabled=train,
             seed=seed,
             rounds=rounds,
+            folds=folds,
             models=models,
             **training.given(),
         ),

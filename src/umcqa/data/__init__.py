@@ -79,14 +79,14 @@ class Questions:
     def _drawn(self) -> Iterator[Question]:
         """The questions of a random part of the passages, in their order."""
         assert self._sample is not None  # the caller has looked
-        asked = Counter(_place_of(question.passage) for question in self._checked())
+        asked = Counter(place_in_random_order(question.passage) for question in self._checked())
         chosen, n = set(), 0
         for place in sorted(asked):
             if n >= self._sample:
                 break
             chosen.add(place)
             n += asked[place]
-        return (one for one in self._checked() if _place_of(one.passage) in chosen)
+        return (one for one in self._checked() if place_in_random_order(one.passage) in chosen)
 
     def _checked(self) -> Iterator[Question]:
         check = SourceCheck(self)
@@ -175,7 +175,7 @@ def load(
     return Questions(read, name, request.split, limit, data_set, sample, cut)
 
 
-def _place_of(passage: str) -> bytes:
+def place_in_random_order(passage: str) -> bytes:
     """A passage's place in a random order that depends on nothing but its text."""
     return hashlib.sha256(passage.encode("utf-8", "surrogatepass")).digest()[:8]
 
