@@ -237,6 +237,8 @@ def test_other_questions_to_learn_from(
     assert in_rounds["metrics"]["training"]["used"] == training["used"]
     command.run(*run, "--more-split", "train", code=2)
     assert "--more-data" in command.error
+    command.run(*run, *more, "--no-train", code=2)
+    assert command.error.startswith("other questions are there to learn from")
     command.run(*run, "--more-data", str(data), code=2)
     assert command.error == "question 'q0' is in both sets: give them other ids\n"
 

@@ -132,6 +132,8 @@ class _Run:
         check_selection(self.threshold, self.max_candidates)
         if config.train.enabled:
             check_training(config.train)
+        elif config.more.path:
+            raise InputError("other questions are there to learn from: train, or leave them away")
 
     def run(self) -> dict[str, Any]:
         data = self.config.data
