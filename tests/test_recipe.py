@@ -21,6 +21,7 @@ from umcqa.config import RunConfig, default_config, load_config
 from umcqa.files import write_questions
 from umcqa.folds import split_into_folds
 from umcqa.predictions import load_predictions, load_scores
+from umcqa.training import PRESETS
 
 
 def load_manifest(folder: Path) -> dict[str, Any]:
@@ -168,6 +169,37 @@ def test_folds_keep_passages_together() -> None:
     assert split_into_folds(questions[:3], 4) == [questions[:3]]
 
 
+def assert_mean_of(run: Path, *models: str) -> None:
+    """Each of the models says something else, and the run's predictions are their mean."""
+    alone = [list(umcqa.predict(make_questions(), run / name)) for name in models]
+    assert alone[0] != alone[1]
+    for row, *ones in zip(read(run / "predictions.jsonl"), *alone, strict=True):
+        of_each = [one.probabilities or () for one in ones]
+        means = [sum(column) / len(models) for column in zip(*of_each, strict=True)]
+        assert row["probabilities"] == pytest.approx(means, abs=1e-6)
+        assert row["answer"] == max(range(len(means)), key=means.__getitem__)
+
+
+def test_a_second_model_of_another_kind(
+    command: Command, chooser: Path, encoder: Path, data: Path, tmp_path: Path
+) -> None:
+    out, config = tmp_path / "run", tmp_path / "run.toml"
+    second = f'[second]\nmodel = "{encoder}"\npreset = "small"\nepochs = 1\n'
+    config.write_text(f"[train]\nlikelihood = 0.5\nseed = 7\n{second}", encoding="utf-8")
+    run = (*run_by_window(data, out, chooser), "--config", str(config))
+    stages = command.json(*run)["stages"]
+    assert list(stages)[3:] == ["train", "train 2", "predict", "evaluate"]
+    first, other = (load_manifest(out / name) for name in ("model", "model-2"))
+    assert (first["kind"], other["kind"]) == ("lm", "encoder")
+    assert (first["recipe"]["likelihood"], other["recipe"]["likelihood"]) == (0.5, 0.0)
+    assert first["recipe"]["loop"]["seed"] == other["recipe"]["loop"]["seed"] == 7
+    assert other["recipe"]["batch_size"] == PRESETS["small"].batch_size
+    assert_mean_of(out, "model", "model-2")
+    alone = command.json(*run, "--second-model", "none")["stages"]
+    assert alone["train"]["reused"]
+    assert "train 2" not in alone
+
+
 def test_several_models_answer_together(
     command: Command, encoder: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -176,14 +208,7 @@ def test_several_models_answer_together(
     stages = command.json(*run, "--models", "2")["stages"]
     assert list(stages)[3:] == ["train", "train 2", "predict", "evaluate"]
     together = read(out / "predictions.jsonl")
-    questions = make_questions()
-    alone = [list(umcqa.predict(questions, out / name)) for name in ("model", "model-2")]
-    assert alone[0] != alone[1]
-    for row, *ones in zip(together, *alone, strict=True):
-        of_each = [one.probabilities or () for one in ones]
-        means = [sum(column) / 2 for column in zip(*of_each, strict=True)]
-        assert row["probabilities"] == pytest.approx(means, abs=1e-6)
-        assert row["answer"] == max(range(len(means)), key=means.__getitem__)
+    assert_mean_of(out, "model", "model-2")
     # The first of two is the one that a run with one model has.
     assert command.json(*run)["stages"]["train"]["reused"]
     # In rounds, each of them has as many models, which predict together.

@@ -93,6 +93,21 @@ class TrainConfig:
 
 
 @dataclass(frozen=True)
+class SecondConfig:
+    """A model of another kind in a run, which learns the same and answers together with the first.
+
+    By default there is none. What is not set comes from the preset; all else is as for the first.
+    """
+
+    model: str = ""
+    preset: str | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    max_length: int | None = None
+
+
+@dataclass(frozen=True)
 class PredictConfig:
     """Which questions a run's model answers: of that path and splits, or those it learned from."""
 
@@ -111,6 +126,7 @@ class RunConfig:
     score: ScoreConfig = field(default_factory=ScoreConfig)
     select: SelectConfig = field(default_factory=SelectConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    second: SecondConfig = field(default_factory=SecondConfig)
     predict: PredictConfig = field(default_factory=PredictConfig)
     seed: int = 0
 
@@ -122,6 +138,7 @@ Config = TypeVar(
     ScoreConfig,
     SelectConfig,
     TrainConfig,
+    SecondConfig,
     PredictConfig,
     RunConfig,
 )

@@ -95,11 +95,6 @@ def _of_more(name: str) -> str:
     return f"more.{name}"
 
 
-def _model_folder(number: int) -> str:
-    """Of a run's models, which are counted from 0."""
-    return f"{MODEL}-{number + 1}" if number else MODEL
-
-
 @dataclass(frozen=True)
 class _Lessons:
     """What the models of a round learn from."""
@@ -239,23 +234,26 @@ class _Run:
 
     def _train_models(self, name: str, place: str, lessons: _Lessons) -> list[str]:
         """Train as many as answer together; return their digests."""
-        return [self._train_stage(name, place, n, lessons) for n in range(self.config.train.models)]
+        train = self.config.train
+        configs = [replace(train, seed=train.seed + number) for number in range(train.models)]
+        if self.config.second.model:
+            configs.append(
+                replace(train, likelihood=0.0, lora_rank=0, **asdict(self.config.second))
+            )
+        names = [f"train {number + 1}" if number else "train" for number in range(len(configs))]
+        return [
+            self._train_stage(f"{stage}{name}", f"{place}{folder}", config, lessons)
+            for stage, folder, config in zip(names, self._model_folders(), configs, strict=True)
+        ]
 
     def _share_of_round(self, number: int) -> float:
         """How many of the questions it learns from: by the last round, all of them."""
         first, rounds = self.config.train.confident, self.config.train.rounds
         return first + (1 - first) * (number - 1) / (rounds - 1) if rounds > 1 else first
 
-    def _train_stage(self, name: str, place: str, number: int, lessons: _Lessons) -> str:
-        """Train the model of that number; return its digest."""
-        config = replace(
-            self.config.train,
-            rounds=1,
-            folds=1,
-            models=1,
-            confident=lessons.share,
-            seed=self.config.train.seed + number,
-        )
+    def _train_stage(self, name: str, place: str, config: TrainConfig, lessons: _Lessons) -> str:
+        """Train a model; return its digest."""
+        config = replace(config, rounds=1, folds=1, models=1, confident=lessons.share)
         labelled = config.use_labels or config.objective == "supervised"
         key = [
             lessons.loaded["sha256" if labelled else "fingerprint"],
@@ -265,12 +263,8 @@ class _Run:
             identify_model(config.model),
             *self._more,
         ]
-        trained = self._stage(
-            f"train {number + 1}{name}" if number else f"train{name}",
-            f"{place}{_model_folder(number)}/{MANIFEST}",
-            key,
-            self._trainer(lessons, config),
-        )
+        make = self._trainer(lessons, config)
+        trained = self._stage(name, f"{place}/{MANIFEST}", key, make)
         self._training_seconds += trained["report"]["seconds"]
         return str(trained["sha256"])
 
@@ -413,9 +407,12 @@ class _Run:
         return make
 
     def _models(self, place: str) -> list[str]:
-        """The folders of models that answer together."""
-        numbers = range(self.config.train.models)
-        return [str(self.folder / place / _model_folder(number)) for number in numbers]
+        """Those of a round, which answer together."""
+        return [str(self.folder / place / folder) for folder in self._model_folders()]
+
+    def _model_folders(self) -> list[str]:
+        count = self.config.train.models + bool(self.config.second.model)
+        return [MODEL, *(f"{MODEL}-{number}" for number in range(2, count + 1))]
 
     def _reselector(self, predictions: Path) -> Make:
         """The best of scorer and model together, without a threshold, which is the scorer's own."""

@@ -256,6 +256,12 @@ def run_command(
         int | None,
         typer.Option(min=1, help="Train so many, of seeds that follow; they answer together."),
     ] = None,
+    second_model: Annotated[
+        str | None,
+        typer.Option(
+            help="Also train this one, of another kind; both answer together. none for only one."
+        ),
+    ] = None,
     predict_split: Annotated[
         list[str] | None,
         typer.Option(help="Splits that the model answers; by default the questions it saw."),
@@ -275,7 +281,7 @@ def run_command(
 
     Load, score, select, train, predict and evaluate; unchanged stages are not run again.
     """
-    from umcqa.config import default_config, load_config, override
+    from umcqa.config import SecondConfig, default_config, load_config, override
     from umcqa.display import first_example, show_run
     from umcqa.files import refuse_overwriting
     from umcqa.pipeline import CONFIG, QUESTIONS, SCORES, run
@@ -301,6 +307,9 @@ def run_command(
             models=models,
             **training.given(),
         ),
+        second=SecondConfig()
+        if second_model == "none"
+        else override(base.second, model=second_model),
         predict=override(base.predict, splits=predict_split or None, model_votes=model_votes),
         seed=seed,
     )

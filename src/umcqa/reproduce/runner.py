@@ -37,7 +37,7 @@ from umcqa.training import MANIFEST, digest_of_model
 
 logger = logging.getLogger(__name__)
 _VOTES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
-_TABLES = ("data", "more", "score", "select", "train", "predict")
+_TABLES = ("data", "more", "score", "select", "train", "second", "predict")
 
 
 def run_row(
@@ -105,6 +105,7 @@ def read_result(path: Path) -> dict[str, Any]:
 def fingerprint_row(config: RunConfig) -> str:
     """Of all that a row's result depends on: settings, data, models and given spans."""
     models = [config.train.model] if config.train.enabled else []
+    models += [config.second.model] if config.train.enabled and config.second.model else []
     score = config.score
     models += [score.reader] if score.scorer in ("reader", "ensemble") else []
     models += [score.encoder, score.chooser] if score.scorer == "ensemble" else []
@@ -138,7 +139,10 @@ def _without_places(config: RunConfig) -> dict[str, Any]:
     contents.setdefault("data", {})["path"] = Path(config.data.path).name
     if config.more.path:
         contents["more"]["path"] = Path(config.more.path).name
-    for table, name in (("score", "spans"), ("score", "reader"), ("train", "model")):
+    for table, name in (
+        *(("score", "spans"), ("score", "reader")),
+        *(("train", "model"), ("second", "model")),
+    ):
         given = contents.get(table, {}).get(name)
         if given and (name == "spans" or Path(given).exists()):
             contents[table][name] = Path(given).name
