@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from conftest import Command, make_question
 
 pytest.importorskip("torch", reason="needs the neural extra")
+
+from safetensors.torch import load_file, save_file
 
 import umcqa
 from test_train_commands import TINY, make_questions, read, write_candidates
@@ -84,7 +87,50 @@ def test_an_adapter_of_full_rank_is_the_model(
     assert command.error == f"{whole}: exists already: choose another folder\n"
 
 
-def test_only_a_whole_language_model_becomes_an_adapter(
+def test_an_encoder_becomes_an_adapter(command: Command, encoder: Path, tmp_path: Path) -> None:
+    questions = make_questions()
+    candidates = write_candidates(tmp_path / "c.jsonl", questions)
+
+    def train(name: str, start: Path, epochs: int, learning_rate: float) -> Path:
+        umcqa.train(
+            questions,
+            candidates,
+            out=tmp_path / name,
+            model=str(start),
+            objective="supervised",
+            preset="small",
+            epochs=epochs,
+            learning_rate=learning_rate,
+        )
+        return tmp_path / name
+
+    def answers(model: Path) -> list[float]:
+        found = umcqa.predict(questions, model)
+        return [value for one in found for value in one.probabilities or ()]
+
+    def difference(one: Path, other: Path) -> float:
+        return max(abs(a - b) for a, b in zip(answers(one), answers(other), strict=True))
+
+    whole, fresh = train("whole", encoder, 20, 3e-3), train("fresh", encoder, 1, 0.0)
+    adapter = tmp_path / "adapter"
+    export = ("export", "--model", str(whole), "--adapter-rank", "32", "--out", str(adapter))
+    command.run(*export)
+    # All of it to half precision, but for the word vectors, which are the start's.
+    expected = shutil.copytree(whole, tmp_path / "expected")
+    weights, before = (load_file(place / "model.safetensors") for place in (whole, encoder))
+    (words,) = (name for name in weights if name.endswith("word_embeddings.weight"))
+    (words_before,) = (name for name in before if name.endswith("word_embeddings.weight"))
+    replaced = {**weights, words: before[words_before]}
+    save_file(replaced, expected / "model.safetensors", metadata={"format": "pt"})
+    assert difference(adapter, expected) < 1e-2
+    assert difference(fresh, expected) > 0.05
+    # It is something to start from as well, its head included.
+    more = train("more", adapter, 1, 0.0)
+    assert difference(more, adapter) < 1e-5
+    assert load_manifest(more)["kind"] == "encoder"
+
+
+def test_only_a_whole_model_becomes_an_adapter(
     command: Command, encoder: Path, tmp_path: Path
 ) -> None:
     out = ("--adapter-rank", "4", "--out", str(tmp_path / "a"))

@@ -217,11 +217,11 @@ def export_command(
     out: Annotated[Path, typer.Option(help="The folder for the exported model.")],
     adapter_rank: Annotated[
         int | None,
-        typer.Option(min=1, help="Make an adapter of that rank, a small file (language models)."),
+        typer.Option(min=1, help="Make an adapter of that rank over its start, a small file."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write a trained encoder as ONNX, or a language model as an adapter over its start.
+    """Write a trained encoder as ONNX, or a trained model as an adapter over its start.
 
     Both are compared with the original.
     """

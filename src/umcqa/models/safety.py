@@ -79,6 +79,11 @@ def check_model_folder(folder: Path) -> None:
         )
 
 
+def base_of_adapter(folder: Path) -> str:
+    """The model that an adapter changes."""
+    return str(_read_config(folder, ADAPTER_CONFIG)["base_model_name_or_path"])
+
+
 def _check_index(folder: Path) -> None:
     """An index of several weight files may name only such files beside it."""
     for index in folder.glob("*.safetensors.index.json"):

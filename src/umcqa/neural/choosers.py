@@ -17,7 +17,7 @@ from transformers import (
 
 from umcqa.errors import InputError
 from umcqa.models import find_model, identify_model
-from umcqa.models.safety import ADAPTER_CONFIG
+from umcqa.models.safety import ADAPTER_CONFIG, base_of_adapter
 from umcqa.neural.chooser import Chooser, ChooserSettings
 from umcqa.neural.encoder_chooser import load_encoder, start_encoder
 from umcqa.neural.lm_chooser import HEAD_FILE, load_language_model, start_language_model
@@ -27,8 +27,10 @@ from umcqa.training import MANIFEST
 def kind_of(name: str) -> str:
     """``lm`` for a causal language model, ``encoder`` for anything else."""
     path = find_model(name)
-    if not path.is_dir() or (path / ADAPTER_CONFIG).exists() or (path / HEAD_FILE).exists():
+    if not path.is_dir() or (path / HEAD_FILE).exists():
         return "lm"
+    if (path / ADAPTER_CONFIG).exists():
+        return kind_of(base_of_adapter(path))
     try:
         config = AutoConfig.from_pretrained(path, local_files_only=True)
     except Exception as error:  # a damaged or foreign config raises many things
@@ -94,12 +96,13 @@ def _load(name: str, identity: str) -> Chooser:
     path = find_model(name)
     if not path.is_dir():
         raise InputError("not a folder: give one that umcqa train wrote", name)
-    settings = read_reading(path)
-    chooser: Chooser = (
-        load_language_model(path, settings)
-        if (path / HEAD_FILE).exists()
-        else load_encoder(path, settings)
-    )
+    chooser = load_trained(path)
     chooser.module.eval().requires_grad_(False)
     chooser.module.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     return chooser
+
+
+def load_trained(folder: Path) -> Chooser:
+    """What `umcqa train` wrote."""
+    load = load_language_model if (folder / HEAD_FILE).exists() else load_encoder
+    return load(folder, read_reading(folder))

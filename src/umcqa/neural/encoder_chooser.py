@@ -22,6 +22,8 @@ from transformers import (
 )
 
 from umcqa.errors import InputError
+from umcqa.models import find_model
+from umcqa.models.safety import ADAPTER_CONFIG, base_of_adapter
 from umcqa.neural import hush_libraries, load_whole
 from umcqa.neural.attention import attention_for
 from umcqa.neural.chooser import ChooserSettings, Reading
@@ -226,8 +228,13 @@ def _frame_of(tokenizer: Any) -> _Frame:
 
 
 def start_encoder(folder: Path, settings: ChooserSettings) -> EncoderChooser:
-    """From a pre-trained encoder or a reader; the head is drawn from torch's generator."""
+    """From a pre-trained encoder, a reader, or an adapter of one that has learned to choose.
+
+    A head that has not is drawn from torch's generator.
+    """
     hush_libraries()  # a fresh head is no news
+    if (folder / ADAPTER_CONFIG).exists():
+        return _with_adapter(folder, settings)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True)
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -267,8 +274,20 @@ def start_encoder(folder: Path, settings: ChooserSettings) -> EncoderChooser:
     return EncoderChooser(model, tokenizer, settings)
 
 
+def _with_adapter(folder: Path, settings: ChooserSettings) -> EncoderChooser:
+    """The adapter's base with what the adapter adds to it."""
+    from peft import PeftModel
+
+    base = start_encoder(find_model(base_of_adapter(folder)), settings)
+    merged = PeftModel.from_pretrained(base.module, folder).merge_and_unload()
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True)
+    return EncoderChooser(merged, tokenizer, settings)
+
+
 def load_encoder(folder: Path, settings: ChooserSettings) -> EncoderChooser:
     """A trained multiple-choice model."""
+    if (folder / ADAPTER_CONFIG).exists():
+        return _with_adapter(folder, settings)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True)
         model = load_whole(AutoModelForMultipleChoice, folder, dtype=torch.float32).eval()

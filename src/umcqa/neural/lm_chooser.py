@@ -17,7 +17,7 @@ from torch import nn
 
 from umcqa.errors import InputError
 from umcqa.models import find_model
-from umcqa.models.safety import ADAPTER_CONFIG
+from umcqa.models.safety import ADAPTER_CONFIG, base_of_adapter
 from umcqa.neural.attention import attention_for
 from umcqa.neural.causal import read_causal
 from umcqa.neural.chooser import ChooserSettings, Reading
@@ -217,10 +217,9 @@ def _load(name: str) -> tuple[Any, Any, Path | None]:
     if not (folder / ADAPTER_CONFIG).exists():
         lm, tokenizer = read_causal(name)
     else:
-        from peft import PeftConfig, PeftModel
+        from peft import PeftModel
 
-        base = PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
-        lm, tokenizer, _ = _load(str(base))  # which may be an adapter's folder itself
+        lm, tokenizer, _ = _load(base_of_adapter(folder))  # which may be an adapter itself
         lm = PeftModel.from_pretrained(lm, folder).merge_and_unload()
     check_sharing(lm, StoryBuilder(lm, tokenizer, _ENDING), name)
     return lm, tokenizer, head
