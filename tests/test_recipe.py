@@ -181,7 +181,7 @@ def test_folds_are_answered_by_models_that_did_not_see_them(
         model = out / "round-1" / f"fold-{number}" / "model"
         learned = [one for one in questions if one not in fold]
         assert load_manifest(model)["candidates"]["used"] == len(learned)
-        # Not by the questions that it is asked about: another passage there, the same weights.
+        # The questions that it is asked about make no difference to its weights.
         changed = [replace(one, question="Why?") if one in fold else one for one in questions]
         for what, some in (("same", learned), ("changed", changed)):
             umcqa.train(
@@ -193,7 +193,7 @@ def test_folds_are_answered_by_models_that_did_not_see_them(
                 batch_size=4,
                 max_length=96,
                 learning_rate=0.01,
-                but={one.id for one in fold},
+                left_out={one.id for one in fold},
             )
             weights = load_manifest(tmp_path / f"{what}-{number}")["report"]["weights_sha256"]
             assert weights == load_manifest(model)["report"]["weights_sha256"]
@@ -201,6 +201,46 @@ def test_folds_are_answered_by_models_that_did_not_see_them(
             assert one.probabilities == pytest.approx(answers[one.id].probabilities, abs=1e-6)
     command.run(*run[:-2], "--folds", "2", code=2)
     assert "--rounds 2" in command.error
+
+
+def test_folds_with_several_models(
+    command: Command, chooser: Path, encoder: Path, data: Path, tmp_path: Path
+) -> None:
+    out, config = tmp_path / "run", tmp_path / "run.toml"
+    config.write_text(f'[second]\nmodel = "{encoder}"\npreset = "small"\nepochs = 1\n')
+    run = (*run_by_window(data, out, chooser), "--config", str(config), "--rounds", "2")
+    made = command.json(*run, "--folds", "2")
+    models = [out / "round-1" / f"fold-{n}" / name for n in (1, 2) for name in ("model", "model-2")]
+    reports = [load_manifest(one)["report"] for one in (*models, out / "model", out / "model-2")]
+    for what in "steps", "seconds":
+        total = sum(one[what] for one in reports)
+        assert made["metrics"]["training"][what] == pytest.approx(total, abs=1e-3)
+    answers = {one.id: one for one in load_predictions(out / "round-1" / "predictions.jsonl")}
+    for fold, pair in zip(
+        split_into_folds(make_questions(), 2), (models[:2], models[2:]), strict=True
+    ):
+        for one in umcqa.predict(fold, pair):
+            assert one.probabilities == pytest.approx(answers[one.id].probabilities, abs=1e-6)
+    assert all(one["reused"] for one in command.json(*run, "--folds", "2")["stages"].values())
+    # Answers play no part.
+    write_questions(data, [replace(one, answer=0) for one in make_questions()])
+    stages = command.json(*run, "--folds", "2")["stages"]
+    assert [name for name, one in stages.items() if not one["reused"]] == ["load", "evaluate"]
+    # Other settings of the second, and no folds, are other trainings.
+    assert not command.json(*run)["stages"]["train round 1"]["reused"]
+    config.write_text(config.read_text() + "learning_rate = 0.001\n")
+    stages = command.json(*run, "--folds", "2")["stages"]
+    assert stages["train round 1 fold 1"]["reused"]
+    assert not stages["train 2 round 1 fold 1"]["reused"]
+
+
+def test_a_second_model_that_cannot_be_is_told_before_any_work(
+    command: Command, encoder: Path, data: Path, tmp_path: Path
+) -> None:
+    run = run_by_window(data, tmp_path / "run", encoder)
+    command.run(*run, "--second-model", "nonsense", code=2)
+    assert command.error.startswith("unknown model 'nonsense': give one of reader")
+    assert not (tmp_path / "run").exists()
 
 
 def test_folds_keep_passages_together() -> None:
@@ -309,7 +349,7 @@ def test_other_questions_to_learn_from(
     command.run(*run, "--more-split", "train", code=2)
     assert "--more-data" in command.error
     command.run(*run, *more, "--no-train", code=2)
-    assert command.error.startswith("other questions are there to learn from")
+    assert command.error == "--more-data is there to learn from: train, or leave it away\n"
     command.run(*run, "--more-data", str(data), code=2)
     assert command.error == "question 'q0' is in both sets: give them other ids\n"
 

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,22 +19,24 @@ import pytest
 from conftest import Command, make_question
 from umcqa.data import load
 from umcqa.files import read_manifest, to_line, write_questions
+from umcqa.journal import journal_path
 from umcqa.predictions import scores_to_row
-from umcqa.question import Question
+from umcqa.question import Question, to_row
 from umcqa.scoring import score
+from umcqa.scoring.pieces import score_pieces
+from umcqa.scoring.scores import Scorer, ScorerOptions, Scores
 from umcqa.workers import share
 
 LIGHT = ("window", "window-distance", "window-release")
 
 
-def many(count: int = 3000, **changes: object) -> list[Question]:
+def many(count: int = 3000, of_passage: int = 4) -> list[Question]:
     """Enough for several pieces."""
     return [
         make_question(
             n,
-            passage=f"Story {n // 4}. " + "The dog ran to the park. " * 12 + f"Cat {n} sat.",
+            passage=f"Story {n // of_passage}. " + "The dog ran to the park. " * 12,
             question=f"Where did dog {n} run?",
-            **changes,
         )
         for n in range(count)
     ]
@@ -127,12 +130,58 @@ def test_a_bad_row_far_down_is_named(
     assert not out.parent.exists()
 
 
-def test_a_split_that_is_not_there(command: Command, tmp_path: Path) -> None:
-    data = tmp_path / "q.jsonl"
+@pytest.mark.parametrize("scorer", LIGHT)
+def test_nothing_to_score(command: Command, tmp_path: Path, scorer: str) -> None:
+    data, folder, empty = tmp_path / "q.jsonl", tmp_path / "bank", tmp_path / "empty.jsonl"
     write_questions(data, [replace(one, split="dev") for one in many()])
-    arguments = ("score", "--data", str(data), "--split", "test", "--workers", "2")
-    command.run(*arguments, "--out", str(tmp_path / "s.jsonl"), code=2)
-    assert "no split 'test' in it: it has dev" in command.error
+    write_questions(folder / "dev.jsonl", many(3))
+    empty.write_bytes(b"")
+    score = ("score", "--scorer", scorer, "--workers", "2", "--out", str(tmp_path / "s.jsonl"))
+    for place, reason in (
+        (data, "no split 'test' in it: it has dev"),
+        (folder, "no split 'test' in it: see `umcqa data`"),
+        (empty, "no split 'test' in it: see `umcqa data`"),
+    ):
+        command.run(*score, "--data", str(place), "--split", "test", code=2)
+        assert command.error == f"{place}: {reason}\n"
+    command.run(*score, "--data", str(empty), code=2)
+    assert command.error == f"{empty}: no questions in it: see docs/data.md for the formats\n"
+
+
+def count_together(batch: Sequence[Question], options: ScorerOptions) -> list[Scores]:
+    """How many questions of its passage each question comes with."""
+    together = Counter(one.passage for one in batch)
+    return [Scores(one.id, (float(together[one.passage]), 0.0, 0.0), ((),) * 3) for one in batch]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "json"])
+def test_questions_of_a_passage_come_together(tmp_path: Path, ending: str) -> None:
+    rows = [to_row(one) for one in many(3000, of_passage=7)]
+    text = "\n".join(map(json.dumps, rows)) if ending == "jsonl" else json.dumps(rows)
+    (tmp_path / f"q.{ending}").write_text(text)
+    source = load(tmp_path / f"q.{ending}")
+    pieces = list(score_pieces(source, Scorer(count_together), ScorerOptions(), 2))
+    assert len(pieces) > 2
+    found = [json.loads(line)["scores"][0] for one in pieces for line in one.lines.splitlines()]
+    assert found == [7.0] * 2996 + [4.0] * 4
+
+
+def test_a_journal_of_before_is_removed(command: Command, tmp_path: Path) -> None:
+    out = tmp_path / "s.jsonl"
+    journal_path(out).write_text("begun by a scorer with a model")
+    write_questions(tmp_path / "q.jsonl", many(3))
+    command.run("score", "--data", str(tmp_path / "q.jsonl"), "--out", str(out))
+    assert not journal_path(out).exists()
+
+
+def test_what_is_wrong_first_is_told_first(command: Command, tmp_path: Path) -> None:
+    rows = [f"{n},The dog ran to {n}.,Who?,dog,cat\n" for n in range(3000)]
+    rows[5], rows[2000] = rows[0], "x,The dog ran.,Who?,dog,\n"
+    (tmp_path / "q.csv").write_text("id,passage,question,A,B\n" + "".join(rows))
+    for workers in "1", "2":
+        arguments = ("score", "--data", str(tmp_path / "q.csv"), "--workers", workers)
+        command.run(*arguments, "--out", str(tmp_path / "s.jsonl"), code=2)
+        assert command.error.startswith(f"{tmp_path / 'q.csv'}:7: the id '0' is used twice")
 
 
 def test_workers_end_with_a_main_process_that_is_killed(tmp_path: Path) -> None:

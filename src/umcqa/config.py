@@ -96,7 +96,8 @@ class TrainConfig:
 class SecondConfig:
     """A model of another kind in a run, which learns the same and answers together with the first.
 
-    By default there is none. What is not set comes from the preset; all else is as for the first.
+    By default there is none. These settings are its own, with the meaning that they have for the
+    first; the others, such as the objective, are the first's.
     """
 
     model: str = ""
@@ -105,6 +106,10 @@ class SecondConfig:
     batch_size: int | None = None
     learning_rate: float | None = None
     max_length: int | None = None
+    dropout: float | None = None
+    long: str | None = None
+    likelihood: float = 0.0
+    lora_rank: int = 0
 
 
 @dataclass(frozen=True)

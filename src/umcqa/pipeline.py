@@ -43,7 +43,7 @@ from umcqa.files import (
 )
 from umcqa.folds import split_into_folds
 from umcqa.mixing import MODEL_VOTES, add_votes, mix
-from umcqa.models import identify_model
+from umcqa.models import check_model_name, identify_model
 from umcqa.predictions import load_predictions, load_scores, prediction_to_row
 from umcqa.question import Question
 from umcqa.selection import Candidates, check_selection, select
@@ -103,7 +103,7 @@ class _Lessons:
     selected: dict[str, Any]
     candidates: Path
     share: float  # of the questions, the clearest
-    but: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
 
 
 Make: TypeAlias = Callable[[Path, str], dict[str, Any]]  # from output and key to the manifest
@@ -118,7 +118,7 @@ class _Run:
         self.workers = workers
         self.shared_scores = shared_scores
         self.stages: dict[str, dict[str, Any]] = {}
-        self._training_seconds = 0.0  # of all models, whenever they were trained
+        self._reports: list[dict[str, Any]] = []  # of all trainings, also earlier rounds'
         self._more: list[str] = []  # of the other set to learn from, if there is one
         assert config.select.threshold is not None  # filled in by `run`
         assert config.select.max_candidates is not None
@@ -126,9 +126,20 @@ class _Run:
         self.max_candidates = config.select.max_candidates
         check_selection(self.threshold, self.max_candidates)
         if config.train.enabled:
-            check_training(config.train)
+            self._models = self._model_configs()
+            for one in self._models.values():
+                check_training(one)
+                check_model_name(one.model)
         elif config.more.path:
-            raise InputError("other questions are there to learn from: train, or leave them away")
+            raise InputError("--more-data is there to learn from: train, or leave it away")
+
+    def _model_configs(self) -> dict[str, TrainConfig]:
+        """The models that answer together, by their folder."""
+        train = self.config.train
+        found = [replace(train, seed=train.seed + number) for number in range(train.models)]
+        if self.config.second.model:
+            found.append(replace(train, **asdict(self.config.second)))
+        return {f"{MODEL}-{n}" if n > 1 else MODEL: one for n, one in enumerate(found, 1)}
 
     def run(self) -> dict[str, Any]:
         data = self.config.data
@@ -226,7 +237,7 @@ class _Run:
             places = [f"{place}fold-{number}/" for number in range(1, len(folds) + 1)]
             trained = []
             for number, (fold, inner) in enumerate(zip(folds, places, strict=True), 1):
-                others = replace(lessons, but=frozenset(one.id for one in fold))
+                others = replace(lessons, left_out=frozenset(one.id for one in fold))
                 trained += self._train_models(f"{name} fold {number}", inner, others)
             make = self._predictor_by_folds(folds, places)
         inputs = [lessons.loaded["fingerprint"], *trained]
@@ -234,16 +245,9 @@ class _Run:
 
     def _train_models(self, name: str, place: str, lessons: _Lessons) -> list[str]:
         """Train as many as answer together; return their digests."""
-        train = self.config.train
-        configs = [replace(train, seed=train.seed + number) for number in range(train.models)]
-        if self.config.second.model:
-            configs.append(
-                replace(train, likelihood=0.0, lora_rank=0, **asdict(self.config.second))
-            )
-        names = [f"train {number + 1}" if number else "train" for number in range(len(configs))]
         return [
-            self._train_stage(f"{stage}{name}", f"{place}{folder}", config, lessons)
-            for stage, folder, config in zip(names, self._model_folders(), configs, strict=True)
+            self._train_stage(f"train {n}{name}" if n > 1 else f"train{name}", place, one, lessons)
+            for n, one in enumerate(self._models, 1)
         ]
 
     def _share_of_round(self, number: int) -> float:
@@ -251,21 +255,21 @@ class _Run:
         first, rounds = self.config.train.confident, self.config.train.rounds
         return first + (1 - first) * (number - 1) / (rounds - 1) if rounds > 1 else first
 
-    def _train_stage(self, name: str, place: str, config: TrainConfig, lessons: _Lessons) -> str:
+    def _train_stage(self, name: str, place: str, model: str, lessons: _Lessons) -> str:
         """Train a model; return its digest."""
-        config = replace(config, rounds=1, folds=1, models=1, confident=lessons.share)
+        config = replace(self._models[model], rounds=1, folds=1, models=1, confident=lessons.share)
         labelled = config.use_labels or config.objective == "supervised"
         key = [
             lessons.loaded["sha256" if labelled else "fingerprint"],
             lessons.selected["sha256"],
-            sorted(lessons.but),
+            sorted(lessons.left_out),
             asdict(config),
             identify_model(config.model),
             *self._more,
         ]
         make = self._trainer(lessons, config)
-        trained = self._stage(name, f"{place}/{MANIFEST}", key, make)
-        self._training_seconds += trained["report"]["seconds"]
+        trained = self._stage(name, f"{place}{model}/{MANIFEST}", key, make)
+        self._reports.append(trained["report"])
         return str(trained["sha256"])
 
     def _answer_together(self, split: str | None, found: dict[str, Any], predicted: str) -> str:
@@ -371,7 +375,9 @@ class _Run:
             found = load_candidates(lessons.candidates)
             if self._more:
                 self._add_more(questions, found)
-            report = train(questions, found.values(), out=folder, config=config, but=lessons.but)
+            report = train(
+                questions, found.values(), out=folder, config=config, left_out=lessons.left_out
+            )
             made = {"key": key, "sha256": fingerprint_files(path), "report": report}
             write_manifest(path, "train", **made)
             return made
@@ -386,7 +392,7 @@ class _Run:
 
     def _predictor(self, questions: Path, place: str) -> Make:
         """By the models of a round."""
-        models = self._models(place)
+        models = self._models_of(place)
         return lambda path, key: predict_to_file(load(questions), models, path, key=key)
 
     def _predictor_by_folds(self, folds: Sequence[list[Question]], places: Sequence[str]) -> Make:
@@ -396,7 +402,7 @@ class _Run:
             found = {
                 one.id: one
                 for fold, place in zip(folds, places, strict=True)
-                for one in predict(fold, self._models(place))
+                for one in predict(fold, self._models_of(place))
             }
             rows = (prediction_to_row(found[one.id]) for one in load(self.folder / QUESTIONS))
             n, sha256 = write_rows(path, rows)
@@ -406,13 +412,9 @@ class _Run:
 
         return make
 
-    def _models(self, place: str) -> list[str]:
-        """Those of a round, which answer together."""
-        return [str(self.folder / place / folder) for folder in self._model_folders()]
-
-    def _model_folders(self) -> list[str]:
-        count = self.config.train.models + bool(self.config.second.model)
-        return [MODEL, *(f"{MODEL}-{number}" for number in range(2, count + 1))]
+    def _models_of(self, place: str) -> list[str]:
+        """The models of a round, or of a fold in it."""
+        return [str(self.folder / place / model) for model in self._models]
 
     def _reselector(self, predictions: Path) -> Make:
         """The best of scorer and model together, without a threshold, which is the scorer's own."""
@@ -456,7 +458,8 @@ class _Run:
             metrics |= {name: report[name] for name in ("candidates", "types")}
         if self.config.train.enabled:
             report = read_manifest(self.folder / MODEL / MANIFEST)["report"]
-            metrics["training"] = {**report, "seconds": round(self._training_seconds, 3)}
+            steps, seconds = (sum(one[of] for one in self._reports) for of in ("steps", "seconds"))
+            metrics["training"] = {**report, "steps": steps, "seconds": round(seconds, 3)}
             for split in self._splits():
                 asked = load(self._questions(split))
                 if _has_answers(asked):

@@ -31,6 +31,7 @@ from umcqa.progress import track
 from umcqa.question import Question
 from umcqa.scoring import prepare_scoring, score
 from umcqa.scoring.pieces import score_pieces
+from umcqa.scoring.scores import ScorerOptions
 from umcqa.selection import SelectionSummary, select
 from umcqa.training import predict
 from umcqa.workers import check_workers
@@ -74,7 +75,7 @@ def score_to_file(
     refuse_overwriting(out, data.name, config.spans)
     scorer, options = prepare_scoring(**asdict(config))
     if scorer.needs_model(options):
-        n, sha256, fingerprint = _score_with_model(data, config, out)
+        n, sha256, fingerprint = _score_with_model(data, config, options, out)
     else:
         digest = hashlib.sha256()
 
@@ -86,17 +87,21 @@ def score_to_file(
 
         n, sha256 = write_lines(out, blocks())
         fingerprint = digest.hexdigest()
+    finish(out)
     made = {"n": n, "fingerprint": fingerprint, "sha256": sha256, **notes}
     write_manifest(out, "score", config=asdict(config), data=data.name, **made)
     return made
 
 
-def _score_with_model(data: Questions, config: ScoreConfig, out: Path) -> tuple[int, str, str]:
+def _score_with_model(
+    data: Questions, config: ScoreConfig, options: ScorerOptions, out: Path
+) -> tuple[int, str, str]:
     """That takes long: what is done is kept, and a run that was stopped goes on."""
     questions = Fingerprint(data)
+    loaded = {**asdict(config), "spans": options.spans}
 
     def make_rows(remaining: Iterable[Question]) -> Iterator[dict[str, Any]]:
-        return map(scores_to_row, score(remaining, **asdict(config)))
+        return map(scores_to_row, score(remaining, **loaded))
 
     is_pipe = out.exists() and not out.is_file()
     if is_pipe:
@@ -104,7 +109,6 @@ def _score_with_model(data: Questions, config: ScoreConfig, out: Path) -> tuple[
     else:
         rows = resume_rows(questions, make_rows, out, to_json(score_key(config)))
     n, sha256 = write_rows(out, track(rows, f"scoring by {config.scorer}"))
-    finish(out)
     return n, sha256, str(questions)
 
 

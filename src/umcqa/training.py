@@ -69,22 +69,24 @@ def train(
     out: str | Path,
     config: TrainConfig | None = None,
     restart: bool = False,
-    but: Set[str] = frozenset(),
+    left_out: Set[str] = frozenset(),
     **settings: Any,
 ) -> dict[str, Any]:
     """Train a model into the folder ``out``; a run that was stopped goes on where it was.
 
     ``candidates`` are what `select` gave, or its file; ``settings`` are fields of `TrainConfig`;
-    ``but`` are the ids of questions that it is not to learn from.
+    ``left_out`` are the ids of questions that it is not to learn from.
     Returns steps, questions used and skipped, seconds, and the SHA-256 of the weights.
     """
     config = config or TrainConfig(**settings)
     folder = Path(out)
     check_training(config)
     lessons, skipped = make_lessons(questions, _by_id(candidates), _lesson_settings(config))
-    lessons = [lesson for lesson in lessons if lesson.question.id not in but]
     if not lessons:
         raise InputError("no question has candidates: lower the threshold of umcqa select")
+    lessons = [lesson for lesson in lessons if lesson.question.id not in left_out]
+    if not lessons:
+        raise InputError("no question is left to learn from: take more of them, or fewer folds")
     # What needs torch comes last: bad input is told at once.
     from umcqa.models import find_model
     from umcqa.neural.choice_training import train_chooser
@@ -147,6 +149,8 @@ def check_training(config: TrainConfig) -> None:
         value = getattr(config, field) or 0.0
         if not math.isfinite(value) or value < 0:
             raise InputError(f"{field} must be a finite number, and not below 0")
+    if config.preset not in (None, *PRESETS):
+        raise InputError(f"unknown preset {config.preset!r}: the presets are {', '.join(PRESETS)}")
     if not 0 < config.confident <= 1:
         raise InputError(f"a share of {config.confident:g} confident questions: above 0, up to 1")
     if not 0 <= config.progressive <= 1:
@@ -172,16 +176,13 @@ def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
     from umcqa.neural.passages import check_long
     from umcqa.neural.processes import current_processes
 
-    name = config.preset or ("lm" if kind == "lm" else "paper")
-    if name not in PRESETS:
-        raise InputError(f"unknown preset {name!r}: the presets are {', '.join(PRESETS)}")
     if config.annealing not in ANNEALINGS:
         raise InputError(f"unknown annealing {config.annealing!r}: {' or '.join(ANNEALINGS)}")
     if config.precision not in (None, *PRECISIONS):
         raise InputError(f"unknown precision {config.precision!r}: {' or '.join(PRECISIONS)}")
     if config.lora_rank and kind != "lm":
         raise InputError("--lora-rank is for language models: leave it away for an encoder")
-    preset = PRESETS[name]
+    preset = PRESETS[config.preset or ("lm" if kind == "lm" else "paper")]
 
     def given(field: str) -> Any:
         value = getattr(config, field)

@@ -33,12 +33,16 @@ def share(
     with ProcessPoolExecutor(workers, initializer=_start, initargs=(function,)) as pool:
         # A bounded queue: the source is read no further than the workers are busy.
         waiting: deque[Future[Result]] = deque()
-        for item in items:
-            waiting.append(pool.submit(_work, item))
-            if len(waiting) > 2 * workers:
+        source, failure = iter(items), None
+        while failure is None:
+            try:
+                waiting.append(pool.submit(_work, next(source)))
+            except Exception as error:  # the end, or what is wrong there: what came before is first
+                failure = error
+            while len(waiting) > (2 * workers if failure is None else 0):
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        if not isinstance(failure, StopIteration):
+            raise failure
 
 
 # A worker gets the function once, when it starts: it may hold the word counts of a whole corpus.

@@ -6,15 +6,15 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
+from umcqa.batches import in_batches
 from umcqa.data import arrow, jsonfiles, mctest, race, tables
 from umcqa.data.records import canonical_split
-from umcqa.data.source import Located, Piece, ReadyPiece, Request
+from umcqa.data.source import Located, Piece, ReadyPiece, Request, in_split
 from umcqa.errors import InputError
 from umcqa.question import Question
 
@@ -91,9 +91,14 @@ class Questions:
     def _checked(self) -> Iterator[Question]:
         check = SourceCheck(self)
         for where, question in self._read():
-            if check.takes(where, question.split, question.id):
+            check.see(where, question.split, question.id)
+            if self.wants(question.split):
                 yield question
         check.end()
+
+    def wants(self, split: str | None) -> bool:
+        """Whether questions of that split are asked for."""
+        return self.split is None or split == self.split
 
     def pieces(self, size: int) -> Iterator[Piece]:
         """The source in pieces of about so many bytes, for processes to read.
@@ -109,37 +114,35 @@ class SourceCheck:
     """What is true of a source as a whole: no id comes twice, and something is there."""
 
     def __init__(self, source: Questions) -> None:
-        self._name, self._wanted = source.name, source.split
+        self._source = source
         self._seen: set[int] = set()  # 64-bit hashes: a tenth of the memory of the ids themselves
         self._splits: set[str] = set()
 
-    def takes(self, where: str, split: str | None, id: str) -> bool:
-        """Whether this next question is asked for."""
+    def see(self, where: str, split: str | None, id: str) -> None:
+        """The next question; of splits that are not asked for, only that they are there."""
         if split is not None:
             self._splits.add(split)
-        if self._wanted is not None and split != self._wanted:
-            return False
+        if not self._source.wants(split):
+            return
         key = hash((split, id))  # splits may each count from one
         if key in self._seen:
             raise InputError(f"the id {id!r} is used twice: give each question its own", where)
         self._seen.add(key)
-        return True
 
     def end(self) -> None:
         """Refuse a source without questions."""
         if self._seen:
             return
-        if self._wanted is not None:
+        if self._source.split is not None:
             has = (
                 f"it has {', '.join(sorted(self._splits))}" if self._splits else "see `umcqa data`"
             )
-            raise InputError(f"no split {self._wanted!r} in it: {has}", self._name)
-        raise InputError("no questions in it: see docs/data.md for the formats", self._name)
+            raise InputError(f"no split {self._source.split!r} in it: {has}", self._source.name)
+        raise InputError("no questions in it: see docs/data.md for the formats", self._source.name)
 
 
 def _ready(questions: Iterator[Located]) -> Iterator[Piece]:
-    while some := list(islice(questions, _PIECE_QUESTIONS)):
-        yield ReadyPiece(some)
+    return map(ReadyPiece, in_batches(questions, _PIECE_QUESTIONS, lambda one: one[1].passage))
 
 
 def load(
@@ -262,9 +265,7 @@ def _wanted_files(path: Path, request: Request) -> Iterator[tuple[str | None, Pa
 
 
 def _read_file(file: Path, request: Request, split: str | None) -> Iterator[Located]:
-    for where, question in _file_reader(file)(file, request):
-        given = question.split or split is None
-        yield where, question if given else replace(question, split=split)
+    return in_split(_file_reader(file)(file, request), split)
 
 
 def _cut(reader: Reader, path: Path, request: Request, size: int) -> Iterator[Piece]:

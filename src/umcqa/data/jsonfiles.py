@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from umcqa.data.records import Fields
 from umcqa.data.rows import RowReader, parse_json
-from umcqa.data.source import Located, Request, stem_of
+from umcqa.data.source import Located, Request, in_split, stem_of
 from umcqa.data.textfiles import decode_lines, read_bytes_blocks, read_lines
 from umcqa.errors import InputError
 
 _LIST_NAMES = ("questions", "data", "examples", "rows")
 _CHUNK_CHARACTERS = 1 << 20
+_PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -35,24 +36,45 @@ class JsonLines:
             for number, line in decode_lines(self.lines, self.path, self.first)
             if not line.isspace()
         )
-        for where, question in _read_records(records, self.path, self.request):
-            given = question.split or self.split is None
-            yield where, question if given else replace(question, split=self.split)
+        return in_split(_read_records(records, self.path, self.request), self.split)
 
 
 def cut_jsonl(
     path: Path, request: Request, size: int, split: str | None = None
 ) -> Iterator[JsonLines]:
     """A file in pieces of about so many bytes."""
-    first = 1
-    for lines in read_bytes_blocks(path, size):
+    first, lines = 1, list[bytes]()
+    for block in read_bytes_blocks(path, size):
+        start = 0
+        if lines:
+            while start < len(block) and share_a_passage(lines[-1], block[start], request.columns):
+                lines.append(block[start])
+                start += 1
+        if start == len(block):
+            continue
+        if lines:
+            yield JsonLines(path, request, first, lines, split)
+            first += len(lines)
+        lines = block[start:]
+    if lines:
         yield JsonLines(path, request, first, lines, split)
-        first += len(lines)
+
+
+def share_a_passage(one: bytes, other: bytes, columns: Mapping[str, str]) -> bool:
+    """Whether two lines do: then they stay together, and a scorer may read it once for both."""
+    passages = []
+    for line in (one, other):
+        try:
+            row = parse_json(line.decode(), "")
+            passages.append(Fields(row, columns, "").get(row, "passage"))
+        except (ValueError, TypeError, AttributeError):  # whoever reads the line says so
+            return False
+    return passages[0] is not None and passages[0] == passages[1]
 
 
 def read_jsonl(path: Path, request: Request) -> Iterator[Located]:
     """One JSON object a line; blank lines are passed over."""
-    for piece in cut_jsonl(path, request, _CHUNK_CHARACTERS):
+    for piece in cut_jsonl(path, request, _PIECE_BYTES):
         yield from piece.read()
 
 

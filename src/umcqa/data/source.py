@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -18,6 +18,13 @@ def stem_of(path: Path) -> str:
     return path.stem.encode("utf-8", "replace").decode("utf-8")
 
 
+def in_split(questions: Iterator[Located], split: str | None) -> Iterator[Located]:
+    """The questions, those without a split in the one that their file's name gives."""
+    for where, question in questions:
+        given = question.split or split is None
+        yield where, question if given else replace(question, split=split)
+
+
 @dataclass(frozen=True)
 class Request:
     """What the user asks of a data source."""
@@ -27,7 +34,10 @@ class Request:
 
 
 class Piece(Protocol):
-    """Some of a source's questions, in a form that another process can take and read."""
+    """Some of a source's questions, in a form that another process can take and read.
+
+    Questions of one passage that stand next to each other are in one piece.
+    """
 
     def read(self) -> Iterator[Located]:
         """The questions."""

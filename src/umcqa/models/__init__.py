@@ -116,12 +116,17 @@ def find_model(name: str) -> Path:
     return path
 
 
-def _find_on_hub(name: str) -> Path:
-    if not _HUB_ID.fullmatch(name):
+def check_model_name(name: str) -> None:
+    """Refuse what can be no model, before any work is done and without fetching one."""
+    if name not in BUILT_IN and not Path(name).exists() and not _HUB_ID.fullmatch(name):
         raise InputError(
             f"unknown model {name!r}: give one of {', '.join(BUILT_IN)}, a model folder, "
             "a GGUF file, or a hub id such as owner/name"
         )
+
+
+def _find_on_hub(name: str) -> Path:
+    check_model_name(name)
     try:
         from huggingface_hub import snapshot_download
     except ImportError:

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from umcqa.data.records import Fields
-from umcqa.data.rows import parse_json
+from umcqa.data.jsonfiles import share_a_passage
 from umcqa.errors import InputError
 from umcqa.scale.places import InputFile, open_place
 
@@ -58,7 +57,7 @@ def _cut_lines(system: Any, file: InputFile, rows: int, batch: int) -> Iterator[
     last = b""
     with system.open(file.path, "rb") as stream:
         for line in stream:
-            if number - first_of_batch >= batch and not _share_a_passage(last, line):
+            if number - first_of_batch >= batch and not share_a_passage(last, line, {}):
                 first_of_batch = number
                 if number - first_row >= rows:
                     yield Cut(start, position, first_row)
@@ -68,18 +67,6 @@ def _cut_lines(system: Any, file: InputFile, rows: int, batch: int) -> Iterator[
             last = line
     if position > start:
         yield Cut(start, position, first_row)
-
-
-def _share_a_passage(one: bytes, other: bytes) -> bool:
-    """Then they stay together: a scorer may read it once for all of them."""
-    passages = []
-    for line in (one, other):
-        try:
-            row = parse_json(line.decode(), "")
-            passages.append(Fields(row, {}, "").get(row, "passage"))
-        except (ValueError, TypeError, AttributeError):  # whoever reads the line says so
-            return False
-    return passages[0] is not None and passages[0] == passages[1]
 
 
 def _cut_parquet(system: Any, file: InputFile, rows: int) -> Iterator[Cut]:
