@@ -56,6 +56,13 @@ BUILT_IN: Mapping[str, BuiltIn] = {
         megabytes=24,
         licence="Apache-2.0 (see its MODEL_CARD.md)",
     ),
+    "small-chooser": BuiltIn(
+        kind="encoder",
+        purpose="small multiple-choice model (our own adapter of the reader); comes with umcqa",
+        parameters="33M",
+        megabytes=12,
+        licence="Apache-2.0 (see its MODEL_CARD.md)",
+    ),
     "minilm": BuiltIn(
         kind="encoder",
         purpose="sentence embeddings (all-MiniLM-L6-v2)",

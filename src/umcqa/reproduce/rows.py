@@ -41,6 +41,8 @@ NAMES = {
     "recipe-progressive": "half of a target from the model itself by the end",
     "recipe-candidates": "two candidates, a tenth of their share for the other choices",
     "recipe-models": "three models",
+    "recipe-second": "a second model, an encoder",
+    "recipe-folds": "that, and two rounds, the first asked of questions that it did not see",
     "recipe-more": "1,000 questions of RACE train as well",
     "recipe-gemma": "Gemma-3-270M instead of the chooser",
     "recipe-mpnet": "all-mpnet-base-v2 for the embeddings",
