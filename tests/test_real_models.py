@@ -32,6 +32,12 @@ def test_embedding(data_folder: Path, built_ins: None) -> None:
     assert accuracy(data_folder, "embedding") >= 58
 
 
+def test_the_small_chooser(data_folder: Path) -> None:
+    questions = umcqa.load(data_folder / "MCTest", "dev", limit=120)
+    found = umcqa.evaluate(questions, umcqa.predict(questions, "small-chooser"))
+    assert found["accuracy"] >= 50
+
+
 def test_ensemble_with_the_authors_spans(data_folder: Path, built_ins: None) -> None:
     spans = data_folder / "reference" / "predictions_mc500.dev.json"
     assert accuracy(data_folder, "ensemble", spans=spans) >= 73

@@ -259,8 +259,8 @@ def run_command(
     second_model: Annotated[
         str | None,
         typer.Option(
-            help="Also train this one, of another kind, such as small-chooser; both answer together. "
-            "none for only one."
+            help="Also train this one, of another kind, such as small-chooser; both answer "
+            "together. none for only one."
         ),
     ] = None,
     predict_split: Annotated[
