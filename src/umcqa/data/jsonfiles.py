@@ -16,7 +16,7 @@ from umcqa.errors import InputError
 
 _LIST_NAMES = ("questions", "data", "examples", "rows")
 _CHUNK_CHARACTERS = 1 << 20
-_PIECE_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class JsonLines:
 def cut_jsonl(
     path: Path, request: Request, size: int, split: str | None = None
 ) -> Iterator[JsonLines]:
-    """A file in pieces of about so many bytes."""
+    """A file in pieces of about so many bytes, with all of a passage's lines in one."""
     first, lines = 1, list[bytes]()
     for block in read_bytes_blocks(path, size):
         start = 0
@@ -74,8 +74,10 @@ def share_a_passage(one: bytes, other: bytes, columns: Mapping[str, str]) -> boo
 
 def read_jsonl(path: Path, request: Request) -> Iterator[Located]:
     """One JSON object a line; blank lines are passed over."""
-    for piece in cut_jsonl(path, request, _PIECE_BYTES):
-        yield from piece.read()
+    first = 1
+    for lines in read_bytes_blocks(path, _BLOCK_BYTES):
+        yield from JsonLines(path, request, first, lines, None).read()
+        first += len(lines)
 
 
 def read_json(path: Path, request: Request) -> Iterator[Located]:
