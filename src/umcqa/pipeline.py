@@ -209,13 +209,11 @@ class _Run:
             place, name = f"round-{number}/", f" round {number}"
             predictions = f"{place}{PREDICTIONS}"
             predicted = self._ask_learners(name, place, lessons)
+            inputs = [lessons.selected["sha256"], predicted["sha256"]]
             selected = self._stage(
                 f"select{name}",
                 f"{place}{CANDIDATES}",
-                [
-                    *(lessons.selected["sha256"], predicted["sha256"]),
-                    *(self.max_candidates, self._votes),
-                ],
+                [*inputs, self.max_candidates, self._votes],
                 self._reselector(self.folder / predictions),
             )
             candidates = self.folder / place / CANDIDATES
