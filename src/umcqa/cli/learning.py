@@ -33,8 +33,8 @@ class TrainFlags:
     model: Annotated[
         str | None,
         typer.Option(
-            help="What to start from: smollm2, gemma (language models), minilm, mpnet, reader "
-            "(encoders), a folder, a GGUF file or a hub id."
+            help="What to start from: chooser, smollm2, gemma (language models), small-chooser, "
+            "minilm, mpnet, reader (encoders), a folder, a GGUF file or a hub id."
         ),
     ] = None
     objective: Annotated[

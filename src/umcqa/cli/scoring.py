@@ -236,7 +236,11 @@ def run_command(
     workers: Workers = 1,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     train: Annotated[
-        bool | None, typer.Option("--train/--no-train", help="Whether to train a model.")
+        bool | None,
+        typer.Option(
+            "--train/--no-train",
+            help="Whether to train a model; if not, what is said about it plays no part.",
+        ),
     ] = None,
     rounds: Annotated[
         int | None,
