@@ -380,7 +380,7 @@ def make_summary(tests: dict[str, float], multi: dict[str, float] | None = None)
     common = {row: {"": ours} for row, ours in tests.items()}
     for row, ours in (multi or {}).items():
         common[row]["paper-multiple"] = ours
-    return {"common": common, "types": {"test": {}}, "candidates": {}}
+    return {"common": {"test": {"rows": common}}, "types": {"test": {}}, "candidates": {}}
 
 
 def verdicts(benchmark: str, summary: dict[str, Any]) -> list[str]:
@@ -522,6 +522,26 @@ def test_the_page_is_of_the_results_only(
     assert "`umcqa of yesterday`" in text
     assert "EQA Match dev (12.3 against 62.5)" in text
     assert "## RACE" not in text  # which was not run
+
+
+def test_rows_of_a_part_are_compared_on_that_part(place: Place) -> None:
+    place.reproduce("sw", "eqa")
+    result = json.loads(place.result("eqa").read_text())
+    for split in ("dev", "test"):  # of a story's questions it has the two that it gets wrong
+        kept = [f"mc500.{split}.{n}-2" for n in range(2)]
+        part = result["splits"][split]
+        part["answers"] = {one: part["answers"][one] for one in kept}
+        part["n"] = len(kept)
+    result["training"] = {"used": 3, "skipped": 1}
+    place.result("eqa").write_text(json.dumps(result), encoding="utf-8")
+    place.reproduce("sw")  # takes the other row from its file
+    write_document(place.results, place.folder / "page.md")
+    text = (place.folder / "page.md").read_text(encoding="utf-8")
+    _, _, after = text.partition("all rows have, 2 of dev and 2 of test, dev / test:\n")
+    line = next(one for one in after.splitlines() if one.startswith("| EQA Match"))
+    assert line == "| EQA Match | 0.0 / 0.0 | – / – | 0.0 / 0.0 | – / – | 0.0 / 0.0 |"
+    assert "Rows trained on 4 questions: a random part of train, which has 8;" in text
+    assert "| 3 of 4 questions |" in text
 
 
 def test_a_page_of_nothing(tmp_path: Path) -> None:

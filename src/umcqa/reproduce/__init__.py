@@ -152,7 +152,10 @@ def _summarise(
         "rows": accuracy_table(benchmark, results),
         "candidates": candidate_table(benchmark, results),
         "only_in": only_in_table(benchmark, results),
-        "common": common_table(with_paper_tags(load(path, "test")), results, "test"),
+        "common": {
+            split: common_table(with_paper_tags(load(path, split)), results, split)
+            for split in SPLITS
+        },
         "types": {split: type_table(load(path, split), results, split) for split in SPLITS},
         "data": summarise(load(path))["splits"],
         "runs": [_run_of(one) for found in results.values() for one in found],
@@ -168,5 +171,6 @@ def _run_of(one: dict[str, Any]) -> dict[str, Any]:
         if training
         else None,
         "used": training.get("used"),
+        "asked": training["used"] + training["skipped"] if training else None,
         "training_seconds": training.get("seconds"),
     }

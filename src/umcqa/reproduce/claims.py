@@ -15,7 +15,7 @@ Verdict: TypeAlias = tuple[str, str]  # what we saw, and the numbers behind it
 
 def check_claims(benchmark: str, summary: Mapping[str, Any]) -> list[dict[str, str]]:
     """Each claim with what we saw and why; rows that were not run leave it open."""
-    table: Table = summary["common"]
+    table: Table = summary["common"]["test"]["rows"]
     whole = ""
     checks: dict[str, Callable[[], Verdict]] = {
         "race": {

@@ -79,6 +79,7 @@ def _section(benchmark: str, summary: Mapping[str, Any]) -> Iterator[str]:
             for split in SPLITS
         ],
     )
+    yield from _in_common(summary, whole)
     yield from _below(summary, whole)
     yield from ["", "### Candidate sets", ""]
     yield from table(
@@ -185,6 +186,28 @@ def _details(row: str, split: str, cell: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _in_common(summary: Mapping[str, Any], whole: str) -> Iterator[str]:
+    """Where rows are of different questions: all of them on those that they share."""
+    if len({cells[f"{whole} dev"]["n"] for cells in summary["rows"].values()}) < 2:
+        return
+    found = [summary["common"][split] for split in SPLITS]
+    numbers = " and ".join(
+        f"{one['n']} of {split}" for one, split in zip(found, SPLITS, strict=True)
+    )
+    yield ""
+    yield f"On the questions that all rows have, {numbers}, dev / test:"
+    yield ""
+    tags = {"": whole, **BENCHMARKS[summary["benchmark"]].columns}
+    yield from table(
+        ["", *tags.values()],
+        [
+            [NAMES[row], *(" / ".join(_number(one["rows"][row].get(tag)) for one in found)
+                           for tag in tags)]
+            for row in summary["rows"]
+        ],
+    )  # fmt: skip
+
+
 def _below(summary: Mapping[str, Any], whole: str) -> Iterator[str]:
     """Say plainly where ours is below the paper's."""
     below = {
@@ -197,6 +220,13 @@ def _below(summary: Mapping[str, Any], whole: str) -> Iterator[str]:
     }
     yield ""
     yield f"Below the paper: {'; '.join(below)}." if below else "No row is below the paper's."
+    whole_train = summary["data"].get("train", {}).get("n")
+    sizes = {run["asked"] for run in summary["runs"]} - {None, whole_train}
+    for size in sorted(sizes) if summary["limit"] is None else ():
+        yield (
+            f"Rows trained on {size} questions: a random part of train, which has {whole_train}; "
+            "the paper's are trained on all of them."
+        )
     if any(row.startswith("eqa") for row in below.values()):
         yield "EQA rows rest on a reader of 33M parameters; the paper's is a BERT-base."
     if any(row.endswith("-encoder") for row in below.values()):
@@ -218,7 +248,7 @@ def _candidates(row: str, split: str, one: Mapping[str, Any]) -> list[str]:
 
 
 def _origin(one: Mapping[str, Any]) -> list[str]:
-    trained = f"{one['used']} questions" if one["used"] is not None else "–"
+    trained = f"{one['used']} of {one['asked']} questions" if one["asked"] else "–"
     return [
         NAMES[one["row"]],
         str(one["seed"]),

@@ -87,10 +87,8 @@ def only_in_table(benchmark: str, results: Results) -> dict[str, Any]:
     }
 
 
-def common_table(
-    questions: Iterable[Question], results: Results, split: str
-) -> dict[str, dict[str, float]]:
-    """Accuracy of each row, whole and by tag, on the questions that all rows have.
+def common_table(questions: Iterable[Question], results: Results, split: str) -> dict[str, Any]:
+    """Accuracy of each row, whole ("") and by tag, on the questions that all rows have.
 
     Rows may be of a part of the questions; only on the same ones can they be compared.
     """
@@ -109,7 +107,11 @@ def common_table(
                 share = sum(one == question.answer for one in answers) / len(answers)
                 right[row][tag] += share  # of several seeds, a part
     return {
-        row: {tag: 100 * right[row][tag] / asked[tag] for tag in sorted(asked)} for row in results
+        "n": asked[""],
+        "rows": {
+            row: {tag: 100 * right[row][tag] / asked[tag] for tag in sorted(asked)}
+            for row in results
+        },
     }
 
 
