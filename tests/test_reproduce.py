@@ -13,6 +13,7 @@ import pytest
 
 import umcqa
 from conftest import Command, make_question
+from umcqa.evaluation import interval95
 from umcqa.files import commit, read_manifest, write_questions
 from umcqa.pipeline import SCORES, run
 from umcqa.reproduce import reproduce, write_document
@@ -30,7 +31,7 @@ from umcqa.reproduce.rows import (
     with_paper_tags,
 )
 from umcqa.reproduce.runner import run_row
-from umcqa.reproduce.tables import accuracy_table
+from umcqa.reproduce.tables import accuracy_table, type_table
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs the neural extra")
 NINE = [row for row in NAMES if not row.endswith("-encoder") and not row.startswith(RECIPE)]
@@ -233,6 +234,15 @@ def test_question_types_by_hand(done: tuple[Place, dict[str, Any]]) -> None:
         assert (place.results / "mc500" / f"types-{split}.svg").exists()
     assert summary["data"]["dev"]["n"] == 8
     assert json.loads((place.results / "mc500" / "summary.json").read_text()) == summary
+
+
+def test_question_types_are_of_all_seeds() -> None:
+    asked = [make_question(1, question="Who?", answer=0), make_question(2, question="Why?")]
+    answers = [{"q1": 0, "q2": 1}, {"q1": 0}, {"q1": 1, "q2": 1}, {"q1": 0}]
+    results = {"sw-hard-em": [{"splits": {"dev": {"answers": one}}} for one in answers]}
+    assert list(type_table(asked, results, "dev").values()) == [
+        {"who": {"n": 1, "accuracy": 75.0, "ci95": interval95(0.75, 1)}}  # not all were asked why
+    ]
 
 
 def test_a_limit_is_of_each_split(place: Place) -> None:

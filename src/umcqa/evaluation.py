@@ -15,7 +15,7 @@ from umcqa.scoring.scores import Scores
 _Z95 = 1.959963984540054
 
 
-def interval95(right: int, n: int) -> list[float]:
+def interval95(right: float, n: int) -> list[float]:
     """Wilson's 95% interval of a share, in percent."""
     if n == 0:
         return [0.0, 100.0]
@@ -37,7 +37,7 @@ def paired_p_value(only_a: int, only_b: int) -> float:
     return min(1.0, p_value)
 
 
-def accuracy_of(right: int, n: int) -> dict[str, Any]:
+def accuracy_of(right: float, n: int) -> dict[str, Any]:
     """Number of questions, accuracy in percent, and its interval."""
     return {"n": n, "accuracy": 100 * right / n if n else 0.0, "ci95": interval95(right, n)}
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from umcqa.analysis import OTHER_TYPE, QUESTION_TYPES, question_type
@@ -92,20 +92,7 @@ def common_table(questions: Iterable[Question], results: Results, split: str) ->
 
     Rows may be of a part of the questions; only on the same ones can they be compared.
     """
-    right: dict[str, Counter[str]] = {row: Counter() for row in results}
-    asked: Counter[str] = Counter()
-    for question in questions:
-        given = {
-            row: [one["splits"][split]["answers"].get(question.id) for one in found]
-            for row, found in results.items()
-        }
-        if any(None in answers for answers in given.values()):
-            continue
-        for tag in ("", *question.subsets):
-            asked[tag] += 1
-            for row, answers in given.items():
-                share = sum(one == question.answer for one in answers) / len(answers)
-                right[row][tag] += share  # of several seeds, a part
+    asked, right = _count(questions, results, split, lambda question: ("", *question.subsets))
     return {
         "n": asked[""],
         "rows": {
@@ -118,19 +105,15 @@ def common_table(questions: Iterable[Question], results: Results, split: str) ->
 def type_table(questions: Iterable[Question], results: Results, split: str) -> dict[str, Any]:
     """Accuracy by question type before and after Hard-EM, on the questions that all of them have.
 
-    Of several seeds the first is shown.
+    Of several seeds it is the mean.
     """
     rows = [row for row in ("sw", "sw-hard-em", "eqa", "eqa-hard-em") if row in results]
-    answers = {row: results[row][0]["splits"][split]["answers"] for row in rows}
-    right: dict[str, Counter[str]] = {row: Counter() for row in rows}
-    asked: Counter[str] = Counter()
-    for question in questions:
-        if not all(question.id in answers[row] for row in rows):
-            continue
-        kind = question_type(question.question)
-        asked[kind] += 1
-        for row in rows:
-            right[row][kind] += answers[row][question.id] == question.answer
+    asked, right = _count(
+        questions,
+        {row: results[row] for row in rows},
+        split,
+        lambda question: (question_type(question.question),),
+    )
     return {
         NAMES[row]: {
             kind: accuracy_of(right[row][kind], asked[kind])
@@ -139,3 +122,26 @@ def type_table(questions: Iterable[Question], results: Results, split: str) -> d
         }
         for row in rows
     }
+
+
+def _count(
+    questions: Iterable[Question],
+    results: Results,
+    split: str,
+    groups_of: Callable[[Question], Iterable[str]],
+) -> tuple[Counter[str], dict[str, dict[str, float]]]:
+    """Questions that all rows have, by group, and how many each row has right (mean of seeds)."""
+    asked: Counter[str] = Counter()
+    right: dict[str, dict[str, float]] = {row: defaultdict(float) for row in results}
+    for question in questions:
+        given = {
+            row: [one["splits"][split]["answers"].get(question.id) for one in found]
+            for row, found in results.items()
+        }
+        if any(None in answers for answers in given.values()):
+            continue
+        for group in groups_of(question):
+            asked[group] += 1
+            for row, answers in given.items():
+                right[row][group] += answers.count(question.answer) / len(answers)
+    return asked, right
