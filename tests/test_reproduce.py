@@ -428,7 +428,8 @@ def test_claims_on_race() -> None:
 
 def test_claims_on_mc500() -> None:
     multi = {"eqa": 50.0, "eqa-hard-em": 56.0}
-    assert verdicts("mc500", make_summary(MC500, multi))[:3] == ["seen"] * 3
+    assert verdicts("mc500", make_summary(MC500, multi))[:4] == ["seen"] * 3 + ["not run"]
+    assert verdicts("mc500", make_summary(RACE))[3] == "seen"  # as said of RACE
     changed = MC500 | {
         "sw-hard-em": 50.9,
         "eqa-mml": 63.9,

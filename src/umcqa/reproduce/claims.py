@@ -36,6 +36,9 @@ def check_claims(benchmark: str, summary: Mapping[str, Any]) -> list[dict[str, s
             "… but gains about 12 points on questions that need several sentences": lambda: _gains(
                 table, "paper-multiple", ("eqa",), least=6.0
             ),
+            "MML and Hard-EM beat Highest-Only (said of RACE; here MC500, test)": lambda: (
+                _soft_beats_hard(table, whole)
+            ),
         },
     }[benchmark]
     checks["All question types improve but where (EQA) and when (SW)"] = lambda: _types(
