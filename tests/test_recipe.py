@@ -128,6 +128,11 @@ def test_an_encoder_becomes_an_adapter(command: Command, encoder: Path, tmp_path
     more = train("more", adapter, 1, 0.0)
     assert difference(more, adapter) < 1e-5
     assert load_manifest(more)["kind"] == "encoder"
+    # And all of it goes on learning, not only what the adapter left alone.
+    before, learned = (
+        load_file(place / "model.safetensors") for place in (more, train("on", adapter, 1, 1e-3))
+    )
+    assert [name for name in before if before[name].equal(learned[name])] == []
 
 
 def test_only_a_whole_model_becomes_an_adapter(
@@ -286,6 +291,37 @@ def test_a_second_model_of_another_kind(
     assert "train 2" not in alone
 
 
+def test_runs_that_share_a_folder_train_and_ask_a_model_once(
+    chooser: Path, encoder: Path, data: Path, tmp_path: Path
+) -> None:
+    train = {"model": str(chooser), "epochs": 1, "batch_size": 4, "learning_rate": 0.01}
+    config: dict[str, Any] = {"data": {"path": str(data)}, "train": train}
+    second = {"second": {"model": str(encoder), "preset": "small", "epochs": 1}}
+    shared = tmp_path / "shared"
+    umcqa.run(config | second, out=tmp_path / "two", shared=shared)
+    models = {folder: load_manifest(folder) for folder in (shared / "models").iterdir()}
+    answered = {path: path.stat().st_mtime_ns for path in shared.glob("predictions/*.jsonl")}
+    assert (len(models), len(answered)) == (2, 2)
+    # The first of the two by itself is there already.
+    umcqa.run(config, out=tmp_path / "one", shared=shared)
+    assert {folder: load_manifest(folder) for folder in (shared / "models").iterdir()} == models
+    assert {p: p.stat().st_mtime_ns for p in shared.glob("predictions/*.jsonl")} == answered
+    # What they leave is what they leave without sharing, evidence included.
+    umcqa.run(config | second, out=tmp_path / "two-alone")
+    umcqa.run(config, out=tmp_path / "one-alone")
+    for name in ("one", "two"):
+        rows = [read(tmp_path / folder / "predictions.jsonl") for folder in (name, f"{name}-alone")]
+        assert rows[0] == rows[1]
+    assert any(place for row in rows[0] for place in row["evidence"])
+    weights = load_manifest(tmp_path / "one" / "model")["report"]["weights_sha256"]
+    assert load_manifest(tmp_path / "one-alone" / "model")["report"]["weights_sha256"] == weights
+    # Other settings are another training, in a folder of its own and in the place of the old one.
+    other = config | {"train": train | {"learning_rate": 0.001}}
+    umcqa.run(other, out=tmp_path / "one", shared=shared)
+    assert load_manifest(tmp_path / "one" / "model")["report"]["weights_sha256"] != weights
+    assert {folder: load_manifest(folder) for folder in models} == models
+
+
 def test_several_models_answer_together(
     command: Command, encoder: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -370,6 +406,7 @@ def test_the_recipe_is_the_default_for_its_scorer() -> None:
     best = default_config()
     assert best == default_config("ensemble") == load_config("best")
     assert (best.train.model, best.train.objective) == ("chooser", "soft")
+    assert best.second.model == "small-chooser"
     assert default_config("window") == RunConfig()
 
 

@@ -512,7 +512,7 @@ def test_a_row_that_trains_another_model_says_so(place: Place) -> None:
     place.reproduce("sw-hard-em-encoder", model=str(model), seeds=1)
     result = json.loads(place.result("sw-hard-em-encoder").read_text())
     assert result["training"]["used"] == 8
-    expected = "umcqa reproduce mc500 --rows sw-hard-em-encoder --seeds 1 --model tiny"
+    expected = "umcqa reproduce mc500 --rows sw-hard-em-encoder --seed 0 --model tiny"
     assert result["command"] == expected
 
 
@@ -639,13 +639,11 @@ def test_shared_scores_are_made_once(tmp_path: Path) -> None:
     write_questions(data, [make_question(n, answer=n % 3) for n in range(4)])
     config: dict[str, Any] = {"data": {"path": str(data)}, "train": {"enabled": False}}
     shared = tmp_path / "shared"
-    first = run(config, out=tmp_path / "a", shared_scores=shared)
-    (file,) = shared.glob("*.jsonl")
+    first = run(config, out=tmp_path / "a", shared=shared)
+    (file,) = shared.glob("scores/*.jsonl")
     stamp = file.stat().st_mtime_ns
     # Other candidates, of the same scores
-    second = run(
-        config | {"select": {"max_candidates": 1}}, out=tmp_path / "b", shared_scores=shared
-    )
+    second = run(config | {"select": {"max_candidates": 1}}, out=tmp_path / "b", shared=shared)
     assert file.stat().st_mtime_ns == stamp
     assert first["metrics"]["scorer"] == second["metrics"]["scorer"]
     scores = [(tmp_path / name / SCORES).read_bytes() for name in "ab"]
@@ -653,17 +651,17 @@ def test_shared_scores_are_made_once(tmp_path: Path) -> None:
     first_made, own = read_manifest(file), read_manifest(tmp_path / "b" / SCORES)
     assert own.pop("key") == read_manifest(tmp_path / "a" / SCORES)["key"] != first_made.pop("key")
     assert own == first_made
-    again = run(config, out=tmp_path / "a", shared_scores=shared)
+    again = run(config, out=tmp_path / "a", shared=shared)
     assert again["stages"]["score"]["reused"] is True
     # By themselves they are the same
     run(config, out=tmp_path / "c")
     assert (tmp_path / "c" / SCORES).read_bytes() == scores[0]
 
-    run(config | {"score": {"scorer": "window-release"}}, out=tmp_path / "d", shared_scores=shared)
-    assert len(list(shared.glob("*.jsonl"))) == 2
+    run(config | {"score": {"scorer": "window-release"}}, out=tmp_path / "d", shared=shared)
+    assert len(list(shared.glob("scores/*.jsonl"))) == 2
 
     file.write_text("damaged", encoding="utf-8")
-    run(config, out=tmp_path / "e", shared_scores=shared)
+    run(config, out=tmp_path / "e", shared=shared)
     assert (tmp_path / "e" / SCORES).read_bytes() == file.read_bytes() == scores[0]
 
 
@@ -671,10 +669,10 @@ def test_shared_scores_that_were_removed_are_made_again(tmp_path: Path) -> None:
     data = tmp_path / "q.jsonl"
     write_questions(data, [make_question(n) for n in range(4)])
     config: dict[str, Any] = {"data": {"path": str(data)}, "train": {"enabled": False}}
-    run(config, out=tmp_path / "a", shared_scores=tmp_path / "shared")
-    (file,) = (tmp_path / "shared").glob("*.jsonl")
+    run(config, out=tmp_path / "a", shared=tmp_path / "shared")
+    (file,) = (tmp_path / "shared").glob("scores/*.jsonl")
     file.unlink()
-    run(config, out=tmp_path / "b", shared_scores=tmp_path / "shared")
+    run(config, out=tmp_path / "b", shared=tmp_path / "shared")
     assert file.exists()
 
 
@@ -684,12 +682,13 @@ def test_shared_scores_that_were_removed_are_made_again(tmp_path: Path) -> None:
 @needs_torch
 def test_the_recipe_and_its_parts(place: Place, tmp_path: Path) -> None:
     """The real way with a tiny model; the ensemble's members would be downloaded."""
-    from tiny_models import write_tiny_lm
+    from tiny_models import write_tiny_encoder, write_tiny_lm
 
     for row in rows_of("mc500", RECIPE):
         config = row_config("mc500", RECIPE, row)
         assert config.score.scorer == "ensemble"
-        assert config.predict.model_votes == 2.0
+        # Two votes for each kind of model.
+        assert config.predict.model_votes == (4.0 if config.second.model else 2.0)
         assert ("test" in config.predict.splits) == (row == "recipe")  # looked at once
     config = row_config("mc500", RECIPE, "recipe")
     config = replace(
@@ -697,6 +696,7 @@ def test_the_recipe_and_its_parts(place: Place, tmp_path: Path) -> None:
         data=replace(config.data, path=str(place.data)),
         score=replace(config.score, scorer="window"),
         train=replace(config.train, model=str(write_tiny_lm(tmp_path / "lm")), epochs=1),
+        second=replace(config.second, model=str(write_tiny_encoder(tmp_path / "encoder"))),
     )
     found = [
         run_row("mc500", "recipe", seed, replace(config, seed=seed), RECIPE, tmp_path, tmp_path)

@@ -33,6 +33,7 @@ from umcqa.evaluation import evaluate
 from umcqa.files import (
     copy_with_manifest,
     fingerprint_files,
+    link_folder,
     read_manifest,
     refuse_overwriting,
     to_json,
@@ -44,7 +45,7 @@ from umcqa.files import (
 from umcqa.folds import split_into_folds
 from umcqa.mixing import MODEL_VOTES, add_votes, mix
 from umcqa.models import check_model_name, identify_model
-from umcqa.predictions import load_predictions, load_scores, prediction_to_row
+from umcqa.predictions import Prediction, load_predictions, load_scores, prediction_to_row
 from umcqa.question import Question
 from umcqa.selection import Candidates, check_selection, select
 from umcqa.stages import (
@@ -55,7 +56,7 @@ from umcqa.stages import (
     score_to_file,
     select_to_file,
 )
-from umcqa.training import MANIFEST, begin_anew, check_training, predict, train
+from umcqa.training import MANIFEST, average, begin_anew, check_training, predict, train
 
 QUESTIONS, SCORES, CANDIDATES = "questions.jsonl", "scores.jsonl", "candidates.jsonl"
 MODEL, PREDICTIONS = "model", "predictions.jsonl"
@@ -67,12 +68,13 @@ def run(
     *,
     out: str | Path = "run",
     workers: int = 1,
-    shared_scores: Path | None = None,
+    shared: Path | None = None,
 ) -> dict[str, Any]:
     """Run the pipeline into a folder; return seconds and reuse by stage, and the metrics.
 
     ``config`` is a `RunConfig`, nested tables, or the name of a TOML file or shipped config.
-    Runs with the same folder of ``shared_scores`` score the same questions once.
+    Runs with the same ``shared`` folder do once what they have in common: scores of the same
+    questions, models that learn the same from them, and those models' predictions.
     """
     folder = Path(out)
     if config is None:
@@ -83,11 +85,25 @@ def run(
         refuse_overwriting(folder / CONFIG, config)
         config = load_config(config)
     config = with_selection(config, open_data(config.data).data_set)
-    return _Run(config, folder, workers, shared_scores).run()
+    return _Run(config, folder, workers, shared).run()
 
 
 def _has_answers(questions: Iterable[Question]) -> bool:
     return any(question.answer is not None for question in questions)
+
+
+def _digest(inputs: Any) -> str:
+    """Of what a stage depends on."""
+    return hashlib.sha256(to_json(inputs).encode()).hexdigest()
+
+
+def _write_predictions(
+    path: Path, key: str, predictions: Iterable[Prediction], stage: str = "predict"
+) -> dict[str, Any]:
+    n, sha256 = write_rows(path, map(prediction_to_row, predictions))
+    made = {"key": key, "n": n, "sha256": sha256}
+    write_manifest(path, stage, **made)
+    return made
 
 
 def _of_more(name: str) -> str:
@@ -110,13 +126,11 @@ Make: TypeAlias = Callable[[Path, str], dict[str, Any]]  # from output and key t
 
 
 class _Run:
-    def __init__(
-        self, config: RunConfig, folder: Path, workers: int, shared_scores: Path | None
-    ) -> None:
+    def __init__(self, config: RunConfig, folder: Path, workers: int, shared: Path | None) -> None:
         self.config = config
         self.folder = folder
         self.workers = workers
-        self.shared_scores = shared_scores
+        self.shared = shared
         self.stages: dict[str, dict[str, Any]] = {}
         self._reports: list[dict[str, Any]] = []  # of all trainings, also earlier rounds'
         self._more: list[str] = []  # of the other set to learn from, if there is one
@@ -191,7 +205,7 @@ class _Run:
                     f"predict {split}" if split else "predict",
                     self._predictions(split).name,
                     [found["fingerprint"], *trained],
-                    self._predictor(questions, ""),
+                    self._predictor(questions, "", [found["fingerprint"], *trained]),
                 )["sha256"]
             )
             made.append(found["sha256"])
@@ -230,15 +244,16 @@ class _Run:
         folds = split_into_folds(list(load(questions)), self.config.train.folds)
         if len(folds) == 1:
             trained = self._train_models(name, place, lessons)
-            make = self._predictor(questions, place)
+            inputs = [lessons.loaded["fingerprint"], *trained]
+            make = self._predictor(questions, place, inputs)
         else:
             places = [f"{place}fold-{number}/" for number in range(1, len(folds) + 1)]
             trained = []
             for number, (fold, inner) in enumerate(zip(folds, places, strict=True), 1):
                 others = replace(lessons, left_out=frozenset(one.id for one in fold))
                 trained += self._train_models(f"{name} fold {number}", inner, others)
+            inputs = [lessons.loaded["fingerprint"], *trained]
             make = self._predictor_by_folds(folds, places)
-        inputs = [lessons.loaded["fingerprint"], *trained]
         return self._stage(f"predict{name}", f"{place}{PREDICTIONS}", inputs, make)
 
     def _train_models(self, name: str, place: str, lessons: _Lessons) -> list[str]:
@@ -265,7 +280,7 @@ class _Run:
             identify_model(config.model),
             *self._more,
         ]
-        make = self._trainer(lessons, config)
+        make = self._trainer(lessons, config, key)
         trained = self._stage(name, f"{place}{model}/{MANIFEST}", key, make)
         self._reports.append(trained["report"])
         return str(trained["sha256"])
@@ -279,10 +294,7 @@ class _Run:
         def make(path: Path, key: str) -> dict[str, Any]:
             predictions = load_predictions(self._predictions(split))
             together = mix(load_scores(scores), predictions, config.scorer, self._votes)
-            n, sha256 = write_rows(path, map(prediction_to_row, together))
-            written = {"key": key, "n": n, "sha256": sha256}
-            write_manifest(path, "answer", **written)
-            return written
+            return _write_predictions(path, key, together, stage="answer")
 
         inputs = [fingerprint_files(scores), predicted, self.config.predict.model_votes]
         name = f"answer {split}" if split else "answer"
@@ -305,7 +317,7 @@ class _Run:
         """Make a stage's output, or find that it is there; return what its manifest says."""
         started = time.perf_counter()
         path = self.folder / output
-        key = hashlib.sha256(to_json([name, versions(), inputs]).encode()).hexdigest()
+        key = _digest([name, versions(), inputs])
         manifest = read_manifest(path)
         reused = (
             inputs is not None
@@ -341,19 +353,29 @@ class _Run:
         inputs = [loaded["fingerprint"], score_key(self.config.score)]
 
         def make(path: Path, key: str) -> dict[str, Any]:
-            if self.shared_scores is None:
+            if self.shared is None:
                 return self._score(asked, path, key)
-            # Not the stage's own key: a split may be learned from here and answered there.
-            shared_key = hashlib.sha256(to_json(inputs).encode()).hexdigest()
-            shared = self.shared_scores / f"{shared_key[:16]}.jsonl"
-            made = read_manifest(shared)
-            whole = shared.exists() and fingerprint_files(shared) == made.get("sha256")
-            if made.get("key") != shared_key or not whole:
-                made = self._score(asked, shared, shared_key)
-            copy_with_manifest(shared, path, key=key)
-            return {**made, "key": key}
+            file = self._in_common(
+                self.shared / "scores", inputs, lambda path, key: self._score(asked, path, key)
+            )
+            copy_with_manifest(file, path, key=key)
+            return {**read_manifest(file), "key": key}
 
         return self._stage(name, output, inputs, make)
+
+    @staticmethod
+    def _in_common(place: Path, inputs: Any, make: Make) -> Path:
+        """A file that runs share, made where it is not there yet.
+
+        Its key is not a stage's own: a split may be learned from here and answered there.
+        """
+        key = _digest(inputs)
+        path = place / f"{key[:16]}.jsonl"
+        made = read_manifest(path)
+        whole = path.exists() and fingerprint_files(path) == made.get("sha256")
+        if made.get("key") != key or not whole:
+            make(path, key)
+        return path
 
     def _score(self, asked: Path, path: Path, key: str) -> dict[str, Any]:
         return score_to_file(load(asked), self.config.score, path, self.workers, key=key)
@@ -362,13 +384,15 @@ class _Run:
         settings = self.config.select
         return lambda path, key: select_to_file(self.folder / scores, settings, path, key=key)
 
-    def _trainer(self, lessons: _Lessons, config: TrainConfig) -> Make:
+    def _trainer(self, lessons: _Lessons, config: TrainConfig, inputs: Any) -> Make:
         def make(path: Path, key: str) -> dict[str, Any]:
-            folder, mark = path.parent, path.parent / "run.key"
+            common = _digest(inputs)
+            folder = self.shared / "models" / common[:16] if self.shared else path.parent
+            mark = folder / "run.key"
             # A training of other settings is not gone on with, but the same one is.
-            if not mark.exists() or mark.read_text(encoding="utf-8") != key:
+            if not mark.exists() or mark.read_text(encoding="utf-8") != common:
                 begin_anew(folder)
-                write_text(mark, key)
+                write_text(mark, common)
             questions = list(load(self.folder / QUESTIONS))
             found = load_candidates(lessons.candidates)
             if self._more:
@@ -376,6 +400,9 @@ class _Run:
             report = train(
                 questions, found.values(), out=folder, config=config, left_out=lessons.left_out
             )
+            if folder != path.parent:
+                begin_anew(path.parent)
+                link_folder(folder, path.parent)
             made = {"key": key, "sha256": fingerprint_files(path), "report": report}
             write_manifest(path, "train", **made)
             return made
@@ -388,10 +415,26 @@ class _Run:
         others = load(self.folder / _of_more(QUESTIONS))
         questions += (replace(question, answer=None) for question in others)
 
-    def _predictor(self, questions: Path, place: str) -> Make:
-        """By the models of a round."""
+    def _predictor(self, questions: Path, place: str, inputs: Sequence[str]) -> Make:
+        """By the models of a round; the inputs are the questions' fingerprint and the models'."""
         models = self._models_of(place)
-        return lambda path, key: predict_to_file(load(questions), models, path, key=key)
+        if self.shared is None:
+            return lambda path, key: predict_to_file(load(questions), models, path, key=key)
+        asked, *digests = inputs
+        answered = self.shared / "predictions"
+
+        def make(path: Path, key: str) -> dict[str, Any]:
+            files = [
+                self._in_common(answered, [asked, digest], self._asker(questions, model))
+                for model, digest in zip(models, digests, strict=True)
+            ]
+            return _write_predictions(path, key, average(map(load_predictions, files)))
+
+        return make
+
+    @staticmethod
+    def _asker(questions: Path, model: str) -> Make:
+        return lambda path, key: predict_to_file(load(questions), model, path, key=key)
 
     def _predictor_by_folds(self, folds: Sequence[list[Question]], places: Sequence[str]) -> Make:
         """Each fold by the models that did not learn from it, in the order of all questions."""
@@ -402,11 +445,8 @@ class _Run:
                 for fold, place in zip(folds, places, strict=True)
                 for one in predict(fold, self._models_of(place))
             }
-            rows = (prediction_to_row(found[one.id]) for one in load(self.folder / QUESTIONS))
-            n, sha256 = write_rows(path, rows)
-            made = {"key": key, "n": n, "sha256": sha256}
-            write_manifest(path, "predict", **made)
-            return made
+            asked = load(self.folder / QUESTIONS)
+            return _write_predictions(path, key, (found[one.id] for one in asked))
 
         return make
 

@@ -43,12 +43,7 @@ def scores_to_row(scores: Scores) -> dict[str, Any]:
 def scores_from_row(row: dict[str, Any]) -> Scores:
     """A row of a scores file, read back; a model's probabilities are scores too."""
     scores = row["scores"] if "scores" in row else row["probabilities"]
-    evidence = row.get("evidence") or [[] for _ in scores]
-    return Scores(
-        _id(row),
-        _numbers(scores),
-        tuple(tuple((int(start), int(end)) for start, end in places) for places in evidence),
-    )
+    return Scores(_id(row), _numbers(scores), _evidence(row) or ((),) * len(scores))
 
 
 def prediction_to_row(prediction: Prediction) -> dict[str, Any]:
@@ -77,8 +72,8 @@ def _prediction(row: dict[str, Any]) -> Prediction:
     numbers = row.get("probabilities", row.get("scores"))
     if numbers is not None:
         found = predict_from(_id(row), _numbers(numbers))
-        given = "probabilities" in row
-        return replace(found, probabilities=_numbers(numbers)) if given else found
+        given = _numbers(numbers) if "probabilities" in row else None
+        return replace(found, probabilities=given, evidence=_evidence(row))
     answer = row["answer"]
     if not isinstance(answer, int) or isinstance(answer, bool) or answer < 0:
         raise ValueError("the answer is not a choice's index")
@@ -89,6 +84,16 @@ def _id(row: dict[str, Any]) -> str:
     if not isinstance(row["id"], str):
         raise TypeError("the id is not a text")
     return row["id"]
+
+
+def _evidence(row: dict[str, Any]) -> tuple[tuple[Range, ...], ...] | None:
+    """Places in the passage for each choice, where the row has them."""
+    places = row.get("evidence")
+    return (
+        tuple(tuple((int(a), int(b)) for a, b in of_choice) for of_choice in places)
+        if places
+        else None
+    )
 
 
 def _numbers(values: Any) -> tuple[float, ...]:

@@ -234,7 +234,12 @@ def predict(
         _predict(asked, one, batch)
         for asked, one in zip(tee(questions, len(models)), models, strict=True)
     )
-    for together in zip(*found, strict=True):
+    yield from average(found)
+
+
+def average(predictions: Iterable[Iterable[Prediction]]) -> Iterator[Prediction]:
+    """What several models say together of the same questions: the mean of their probabilities."""
+    for together in zip(*predictions, strict=True):
         first = together[0]
         columns = zip(*(one.probabilities or () for one in together), strict=True)
         yield _prediction(first.id, tuple(map(statistics.fmean, columns)), first.evidence)

@@ -26,6 +26,10 @@ def reproduce_command(
         int | None,
         typer.Option(min=1, help="Runs of each trained row; by default three of Hard-EM on MC500."),
     ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Make only this run of each trained row; others as they are."),
+    ] = None,
     data: Annotated[
         str | None, typer.Option(help="MCTest or RACE; by default found by UMCQA_DATA.")
     ] = None,
@@ -57,6 +61,7 @@ def reproduce_command(
         profile=profile,
         rows=rows or [],
         seeds=seeds,
+        seed=seed,
         limit=limit,
         data=data,
         spans=spans,

@@ -280,6 +280,7 @@ def _with_adapter(folder: Path, settings: ChooserSettings) -> EncoderChooser:
 
     base = start_encoder(find_model(base_of_adapter(folder)), settings)
     merged = PeftModel.from_pretrained(base.module, folder).merge_and_unload()
+    merged.requires_grad_(True)  # an adapter freezes what it is added to
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True)
     return EncoderChooser(merged, tokenizer, settings)
 

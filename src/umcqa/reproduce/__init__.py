@@ -44,6 +44,7 @@ def reproduce(
     profile: str = "default",
     rows: Sequence[str] = (),
     seeds: int | None = None,
+    seed: int | None = None,
     limit: int | None = None,
     data: str | None = None,
     spans: str | None = None,
@@ -56,7 +57,8 @@ def reproduce(
 
     ``benchmark`` is ``mc500`` or ``race``. Runs are kept in ``work``, finished rows in ``results``
     as ``<benchmark>/<row>-<seed>.json``, the tables beside them in ``summary.json``. ``spans`` are
-    files of a reader's answers with ``{split}`` in their name.
+    files of a reader's answers with ``{split}`` in their name. With ``seed`` only that run of each
+    trained row is made, so that several commands can share the work.
     """
     if benchmark not in BENCHMARKS:
         raise InputError(f"unknown set {benchmark!r}: give {' or '.join(BENCHMARKS)}")
@@ -72,14 +74,17 @@ def reproduce(
     for row in known:
         config = row_config(benchmark, profile, row)
         count = _seeds(benchmark, row, seeds) if config.train.enabled else 1
-        for seed in range(count):
+        if seed is not None and config.train.enabled:
+            count = max(count, seed + 1)
+        for number in range(count):
             where = _place(folder, limit)
-            if row in (rows or known):
+            wanted = seed in (None, number) or not config.train.enabled
+            if row in (rows or known) and wanted:
                 filled = _fill(config, path, limit, spans, model, reader)
-                seeded = replace(filled, seed=seed, train=replace(filled.train, seed=seed))
-                one = run_row(benchmark, row, seed, seeded, profile, Path(work), where)
+                seeded = replace(filled, seed=number, train=replace(filled.train, seed=number))
+                one = run_row(benchmark, row, number, seeded, profile, Path(work), where)
             else:  # made by an earlier command, with other settings perhaps
-                one = read_result(where / benchmark / f"{row}-{seed}.json")
+                one = read_result(where / benchmark / f"{row}-{number}.json")
             if one and (one["limit"], one["profile"]) == (limit, profile):
                 found.setdefault(row, []).append(one)
     target = _place(folder, limit) / benchmark

@@ -33,6 +33,7 @@ NAMES = {
     "eqa-hard-em-encoder": "EQA → Hard-EM, encoder",
     "supervised-encoder": "Supervised, encoder",
     "recipe": "the recipe",
+    "recipe-single": "one model: without the encoder",
     "recipe-cold": "without the warm start (SmolLM2 as it comes)",
     "recipe-hard-em": "Hard-EM instead of soft targets",
     "recipe-two-rounds": "two rounds",
@@ -41,8 +42,7 @@ NAMES = {
     "recipe-progressive": "half of a target from the model itself by the end",
     "recipe-candidates": "two candidates, a tenth of their share for the other choices",
     "recipe-models": "three models",
-    "recipe-second": "a second model, an encoder",
-    "recipe-folds": "that, and two rounds, the first asked of questions that it did not see",
+    "recipe-folds": "both models, two rounds, the first asked of questions that it did not see",
     "recipe-more": "1,000 questions of RACE train as well",
     "recipe-gemma": "Gemma-3-270M instead of the chooser",
     "recipe-mpnet": "all-mpnet-base-v2 for the embeddings",
@@ -52,7 +52,12 @@ NAMES = {
 }
 UNTRAINED = ("sw", "eqa")
 # The figures that everything else is compared with are the mean of several runs.
-SEEDS = {"mc500": {"sw-hard-em": 3, "eqa-hard-em": 3, "recipe": 3}, "race": {}}
+SEEDS = {
+    "mc500": dict.fromkeys(
+        ("sw-hard-em", "eqa-hard-em", "recipe", "recipe-single", "recipe-cold"), 3
+    ),
+    "race": {},
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def run_row(
     folder = work / benchmark / f"{row}-{seed}"
     started = time.perf_counter()
     make = _trained if config.train.enabled else _untrained
-    made = make(benchmark, config, folder, work / benchmark / "scores")
+    made = make(benchmark, config, folder, work / benchmark)
     result = {
         "schema": SCHEMA,
         "benchmark": benchmark,
@@ -83,7 +83,7 @@ def run_row(
 def _command(benchmark: str, row: str, seed: int, profile: str, config: RunConfig) -> str:
     """What makes the row anew, without the places of this machine."""
     words = ["umcqa", "reproduce", benchmark, "--rows", row]
-    words += ["--seeds", str(seed + 1)] if config.train.enabled else []
+    words += ["--seed", str(seed)] if config.train.enabled else []
     words += ["--profile", profile] if profile != PROFILES[0] else []
     words += ["--limit", str(config.data.limit)] if config.data.limit else []
     model = config.train.model
@@ -170,14 +170,12 @@ def _spans(config: RunConfig, split: str) -> str | None:
     return config.score.spans.replace("{split}", split) if config.score.spans else None
 
 
-def _untrained(
-    benchmark: str, config: RunConfig, folder: Path, shared_scores: Path
-) -> dict[str, Any]:
+def _untrained(benchmark: str, config: RunConfig, folder: Path, shared: Path) -> dict[str, Any]:
     splits, seconds = {}, 0.0
     compared = BENCHMARKS[benchmark].only_in_split
     for split in dict.fromkeys((*SPLITS, compared)):
         place = folder / split
-        report = run(_of_split(config, split), out=place, shared_scores=shared_scores)
+        report = run(_of_split(config, split), out=place, shared=shared)
         seconds += _seconds(report)
         splits[split] = {
             **_answers(load(place / QUESTIONS), load_predictions(place / SCORES)),
@@ -202,12 +200,10 @@ def _seconds(report: dict[str, Any]) -> float:
     return float(sum(stage["seconds"] for stage in report["stages"].values()))
 
 
-def _trained(
-    benchmark: str, config: RunConfig, folder: Path, shared_scores: Path
-) -> dict[str, Any]:
+def _trained(benchmark: str, config: RunConfig, folder: Path, shared: Path) -> dict[str, Any]:
     asked = config.predict.splits or list(SPLITS)
     config = replace(_of_split(config, "train"), predict=replace(config.predict, splits=asked))
-    report = run(config, out=folder, shared_scores=shared_scores)
+    report = run(config, out=folder, shared=shared)
     splits = {split: _answers_of(folder, "predictions", split) for split in asked}
     if config.predict.model_votes is not None:
         for split in asked:
