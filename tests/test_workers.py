@@ -191,14 +191,31 @@ def test_workers_end_with_a_main_process_that_is_killed(tmp_path: Path) -> None:
         [sys.executable, "-m", "umcqa", "score", *arguments, "--workers", "2"],
         stderr=subprocess.DEVNULL,
     )
-    while len(workers := process.children()) < 2 and process.poll() is None:
+    # Two workers, and the process that looks after what they share.
+    while len(workers := process.children()) < 3 and process.poll() is None:
         time.sleep(0.01)
     time.sleep(0.3)  # so that they are at work
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     _, alive = psutil.wait_procs(workers, timeout=10)
-    assert len(workers) == 2
+    assert len(workers) == 3
     assert not alive
+
+
+def test_a_script_needs_no_guard_and_other_threads_do_no_harm(tmp_path: Path) -> None:
+    """Copies of a process with threads hang where one of them holds a lock just then."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import tempfile\n"
+        "from umcqa.workers import share\n"
+        "def work(number):\n"
+        "    return number if tempfile.gettempdir() else None\n"
+        "print('begun')\n"
+        "with tempfile._once_lock:  # as another thread might hold it\n"
+        "    print(*share(work, [1, 2, 3], 2))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["begun", "1", "2", "3"], done.stderr
 
 
 def test_a_source_is_read_no_further_than_needed() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from multiprocessing import connection, parent_process
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from umcqa.errors import InputError
@@ -30,7 +30,12 @@ def share(
     if workers == 1:
         yield from map(function, items)
         return
-    with ProcessPoolExecutor(workers, initializer=_start, initargs=(function,)) as pool:
+    # New processes, never copies of this one: a lock that another thread of it holds (a progress
+    # bar's, a model's) would stay locked in the copy for ever. And unlike the standard library's
+    # they do not run the user's script again.
+    from loky import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(workers, initializer=_start, initargs=(function, os.getpid())) as pool:
         # A bounded queue: the source is read no further than the workers are busy.
         waiting: deque[Future[Result]] = deque()
         source, failure = iter(items), None
@@ -49,18 +54,17 @@ def share(
 _function: Callable[[Any], Any] | None = None
 
 
-def _start(function: Callable[[Any], Any]) -> None:
+def _start(function: Callable[[Any], Any], parent: int) -> None:
     global _function
     _function = function
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to handle
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _end_with(parent: int) -> None:
     """A main process that was killed says nothing to its workers, which would wait for ever."""
-    parent = parent_process()
-    assert parent is not None  # this is a worker
-    connection.wait([parent.sentinel])
+    while os.getppid() == parent:
+        time.sleep(1)
     os._exit(1)
 
 
