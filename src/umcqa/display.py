@@ -254,10 +254,11 @@ def show_reproduction(summary: dict[str, Any]) -> None:
 def show_recipe(summary: dict[str, Any]) -> None:
     """Accuracy of our recipe and of its parts."""
     from umcqa.reproduce.recipe import VOICES, recipe_rows
-    from umcqa.reproduce.rows import NAMES
 
-    table = _table(summary["benchmark"].upper(), "", "", "n", *VOICES.values())
-    for row in recipe_rows(summary, NAMES):
+    title = f"{summary['benchmark'].upper()}: accuracy, means over seeds, 95% interval"
+    table = _table(title, "", "", "n", *VOICES.values())
+    names = {row: row for row in summary["rows"]}  # short, and what --rows takes
+    for row in recipe_rows(summary, names, brief=True):
         table.add_row(*row)
     console().print(table)
 

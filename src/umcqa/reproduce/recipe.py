@@ -64,12 +64,15 @@ def _cell(found: list[Mapping[str, Any] | None]) -> dict[str, Any] | None:
     }
 
 
-def recipe_rows(summary: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[list[str]]:
-    """A line for each row and split."""
+def recipe_rows(
+    summary: Mapping[str, Any], names: Mapping[str, str], *, brief: bool = False
+) -> Iterator[list[str]]:
+    """A line for each row and split; a brief one fits into a terminal."""
+    text = _brief_text if brief else _text
     for row, splits in summary["rows"].items():
         for number, (split, voices) in enumerate(splits.items()):
             label = "" if number else names[row]
-            cells = [_text(voices.get(voice)) for voice in VOICES]
+            cells = [text(voices.get(voice)) for voice in VOICES]
             yield [label, split, str(voices["alone"]["n"]), *cells]
 
 
@@ -79,3 +82,10 @@ def _text(cell: Mapping[str, Any] | None) -> str:
     low, high = cell["ci95"]
     seeds = "" if len(cell["seeds"]) < 2 else f"; {', '.join(f'{s:.1f}' for s in cell['seeds'])}"
     return f"{cell['accuracy']:.1f} ({low:.1f}–{high:.1f}{seeds})"
+
+
+def _brief_text(cell: Mapping[str, Any] | None) -> str:
+    if cell is None:
+        return "–"
+    low, high = cell["ci95"]
+    return f"{cell['accuracy']:.1f} ±{(high - low) / 2:.1f}"
