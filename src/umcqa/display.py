@@ -257,6 +257,7 @@ def show_recipe(summary: dict[str, Any]) -> None:
 
     title = f"{summary['benchmark'].upper()}: accuracy, means over seeds, 95% interval"
     table = _table(title, "", "", "n", *VOICES.values())
+    table.columns[0].no_wrap = True
     names = {row: row for row in summary["rows"]}  # short, and what --rows takes
     for row in recipe_rows(summary, names, brief=True):
         table.add_row(*row)
