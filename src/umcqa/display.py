@@ -255,8 +255,8 @@ def show_recipe(summary: dict[str, Any]) -> None:
     """Accuracy of our recipe and of its parts."""
     from umcqa.reproduce.recipe import VOICES, recipe_rows
 
-    title = f"{summary['benchmark'].upper()}: accuracy, means over seeds, 95% interval"
-    table = _table(title, "", "", "n", *VOICES.values())
+    title = f"{summary['benchmark'].upper()}: model, scorers, both; oracle: votes chosen by labels"
+    table = _table(title, "", "", "n", *VOICES)
     table.columns[0].no_wrap = True
     names = {row: row for row in summary["rows"]}  # short, and what --rows takes
     for row in recipe_rows(summary, names, brief=True):
