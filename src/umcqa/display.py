@@ -256,11 +256,11 @@ def show_recipe(summary: dict[str, Any]) -> None:
     from umcqa.reproduce.recipe import VOICES, recipe_rows
 
     title = f"{summary['benchmark'].upper()}: model, scorers, both; oracle: votes chosen by labels"
-    table = _table(title, "", "", "n", *VOICES)
+    table = _table(title, "", "", *VOICES)
     table.columns[0].no_wrap = True
     names = {row: row for row in summary["rows"]}  # short, and what --rows takes
-    for row in recipe_rows(summary, names, brief=True):
-        table.add_row(*row)
+    for name, split, _, *cells in recipe_rows(summary, names, brief=True):
+        table.add_row(name, split, *cells)
     console().print(table)
 
 
