@@ -13,8 +13,8 @@ from conftest import make_question
 from umcqa.config import load_config, parse_config
 from umcqa.errors import InputError
 from umcqa.files import read_manifest, write_questions
-from umcqa.pipeline import CANDIDATES, METRICS, QUESTIONS, SCORES
 from umcqa.question import Question
+from umcqa.run_folder import CANDIDATES, METRICS, QUESTIONS, SCORES
 
 LIGHT: dict[str, Any] = {"train": {"enabled": False}}  # tests of training have their own file
 QUESTIONS_OF_TEST = [make_question(n, answer=n % 3) for n in range(5)]

@@ -291,6 +291,39 @@ def test_a_second_model_of_another_kind(
     assert "train 2" not in alone
 
 
+def test_a_run_answers_other_questions_with_all_its_models_and_votes(
+    command: Command, chooser: Path, encoder: Path, data: Path, tmp_path: Path
+) -> None:
+    config, out = tmp_path / "run.toml", tmp_path / "run"
+    second = f'[second]\nmodel = "{encoder}"\npreset = "small"\nepochs = 1\n'
+    config.write_text(f"{second}[predict]\nmodel_votes = 3.0\n", encoding="utf-8")
+    run = (*run_by_window(data, out, chooser), "--config", str(config))
+    command.run(*run)
+    asked = ("--data", str(data), "--model", str(out), "--out", str(tmp_path / "p.jsonl"))
+    command.run("predict", *asked)
+    assert read(tmp_path / "p.jsonl") == read(out / "predictions.jsonl")
+
+    def answer(*more: str) -> list[list[float]]:
+        given = command.json("answer", str(data), "--scorer", "window", "--model", str(out), *more)
+        return [one["scores"] for one in given["answers"]]
+
+    saved = [row["probabilities"] for row in read(out / "answers.jsonl")]
+    for one, other in zip(answer(), saved, strict=True):
+        assert one == pytest.approx(other)
+    assert answer("--model-votes", "0.1") != answer()
+    # Without the second its votes go, too, and its folder, which is still there, counts no more.
+    command.run(*run, "--second-model", "none")
+    assert load_config(out / "config.toml").predict.model_votes == 1.5
+    assert (out / "model-2").exists()
+    command.run("predict", *asked)
+    alone = list(umcqa.predict(make_questions(), out / "model"))
+    for row, prediction in zip(read(tmp_path / "p.jsonl"), alone, strict=True):
+        assert row["probabilities"] == pytest.approx(prediction.probabilities)
+    command.run(*run, "--no-train")
+    command.run("predict", *asked, code=2)
+    assert command.error == f"{out}: this run trained no model: give one that did\n"
+
+
 def test_runs_that_share_a_folder_train_and_ask_a_model_once(
     chooser: Path, encoder: Path, data: Path, tmp_path: Path
 ) -> None:

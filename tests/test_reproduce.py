@@ -15,7 +15,7 @@ import umcqa
 from conftest import Command, make_question
 from umcqa.evaluation import interval95
 from umcqa.files import commit, read_manifest, write_questions
-from umcqa.pipeline import SCORES, run
+from umcqa.pipeline import run
 from umcqa.reproduce import reproduce, write_document
 from umcqa.reproduce.claims import check_claims
 from umcqa.reproduce.recipe import recipe_rows, summarise_recipe
@@ -32,6 +32,7 @@ from umcqa.reproduce.rows import (
 )
 from umcqa.reproduce.runner import run_row
 from umcqa.reproduce.tables import accuracy_table, type_table
+from umcqa.run_folder import SCORES
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs the neural extra")
 NINE = [row for row in NAMES if not row.endswith("-encoder") and not row.startswith(RECIPE)]

@@ -42,9 +42,10 @@ def answer(
     """Answer questions with the built-in models, as a stream of plain records.
 
     With a trained ``model``, it and the scorers answer together, the model with ``model_votes``
-    beside one vote for each family. ``options`` are those of `umcqa.score`. A record has ``id``,
-    ``answer`` (index), ``letter``, ``confidence`` (0 to 1), ``doubtful``, ``scores``
-    (probabilities, one a choice) and ``evidence`` (ranges of the passage for each choice).
+    beside one vote for each family; the folder of a run stands for all its models, with the run's
+    votes. ``options`` are those of `umcqa.score`. A record has ``id``, ``answer`` (index),
+    ``letter``, ``confidence`` (0 to 1), ``doubtful``, ``scores`` (probabilities, one a choice) and
+    ``evidence`` (ranges of the passage for each choice).
     """
     options.setdefault("scorer", "ensemble")
     for one in _predictions(questions, model, model_votes, options):
@@ -118,9 +119,11 @@ def _predictions(
             yield replace(best, probabilities=probabilities, evidence=one.evidence)
         return
     from umcqa.mixing import MODEL_VOTES, mix
+    from umcqa.run_folder import votes_of_run
     from umcqa.training import predict
 
-    votes = MODEL_VOTES if model_votes is None else model_votes
+    votes = votes_of_run(model) if model_votes is None else model_votes
+    votes = MODEL_VOTES if votes is None else votes
     first, second = tee(questions)
     yield from mix(score(first, **options), predict(second, model), options["scorer"], votes)
 

@@ -217,6 +217,14 @@ def override(config: Config, **values: Any) -> Config:
     return replace(config, **{name: value for name, value in values.items() if value is not None})
 
 
+def without_second(config: RunConfig) -> RunConfig:
+    """The config without its second model, whose votes go with it."""
+    votes = config.predict.model_votes
+    if config.second.model and votes is not None:
+        config = replace(config, predict=replace(config.predict, model_votes=votes / 2))
+    return replace(config, second=SecondConfig())
+
+
 def with_selection(config: RunConfig, data_set: str | None = None) -> RunConfig:
     """The config with threshold and number of candidates filled in."""
     defaults = default_selection(config.score.scorer, data_set)

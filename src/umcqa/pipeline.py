@@ -47,6 +47,16 @@ from umcqa.mixing import MODEL_VOTES, add_votes, mix
 from umcqa.models import check_model_name, identify_model
 from umcqa.predictions import Prediction, load_predictions, load_scores, prediction_to_row
 from umcqa.question import Question
+from umcqa.run_folder import (
+    CANDIDATES,
+    CONFIG,
+    METRICS,
+    MODEL,
+    PREDICTIONS,
+    QUESTIONS,
+    SCORES,
+    model_configs,
+)
 from umcqa.selection import Candidates, check_selection, select
 from umcqa.stages import (
     load_to_file,
@@ -57,10 +67,6 @@ from umcqa.stages import (
     select_to_file,
 )
 from umcqa.training import MANIFEST, average, begin_anew, check_training, predict, train
-
-QUESTIONS, SCORES, CANDIDATES = "questions.jsonl", "scores.jsonl", "candidates.jsonl"
-MODEL, PREDICTIONS = "model", "predictions.jsonl"
-METRICS, CONFIG = "metrics.json", "config.toml"
 
 
 def run(
@@ -140,20 +146,12 @@ class _Run:
         self.max_candidates = config.select.max_candidates
         check_selection(self.threshold, self.max_candidates)
         if config.train.enabled:
-            self._models = self._model_configs()
+            self._models = model_configs(config)
             for one in self._models.values():
                 check_training(one)
                 check_model_name(one.model)
         elif config.more.path:
             raise InputError("--more-data is there to learn from: train, or leave it away")
-
-    def _model_configs(self) -> dict[str, TrainConfig]:
-        """The models that answer together, by their folder."""
-        train = self.config.train
-        found = [replace(train, seed=train.seed + number) for number in range(train.models)]
-        if self.config.second.model:
-            found.append(replace(train, **asdict(self.config.second)))
-        return {f"{MODEL}-{n}" if n > 1 else MODEL: one for n, one in enumerate(found, 1)}
 
     def run(self) -> dict[str, Any]:
         data = self.config.data

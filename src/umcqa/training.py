@@ -27,6 +27,7 @@ from umcqa.errors import InputError
 from umcqa.files import SCHEMA, commit, versions
 from umcqa.predictions import Prediction
 from umcqa.question import Question, visible_line
+from umcqa.run_folder import trained_models
 from umcqa.scoring.scores import Range
 from umcqa.selection import Candidates
 
@@ -222,11 +223,13 @@ def predict(
     """What a trained model answers, with a probability and evidence for each choice, in order.
 
     Questions of one passage are read together, ``batch`` questions at a time. Of several models,
-    the probabilities are the mean, and the evidence is the first one's.
+    or those of a run whose folder is given, the probabilities are the mean, and the evidence is
+    the first one's.
     """
     if batch < 1:
         raise InputError(f"batches of {batch} questions: give at least 1")
-    models = [model] if isinstance(model, str | Path) else model
+    given = [model] if isinstance(model, str | Path) else model
+    models = [name for one in given for name in trained_models(one)]
     if len(models) == 1:
         yield from _predict(questions, models[0], batch)
         return

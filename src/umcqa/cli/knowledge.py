@@ -16,6 +16,8 @@ from umcqa.cli.options import (
     Columns,
     Json,
     Limit,
+    ModelBesideScorer,
+    ModelVotes,
     Offline,
     ScorerFlags,
     Seed,
@@ -44,14 +46,8 @@ def answer_command(
         str | None, typer.Option(help="Write the answers here (.csv or .jsonl).")
     ] = None,
     scorer: Annotated[str, typer.Option(help=SCORER_HELP)] = "ensemble",
-    model: Annotated[
-        str | None,
-        typer.Option(help="A model that umcqa train wrote: it and the scorer answer together."),
-    ] = None,
-    model_votes: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="How much it counts; a family of the ensemble counts one."),
-    ] = None,
+    model: ModelBesideScorer = None,
+    model_votes: ModelVotes = None,
     split: Split = None,
     limit: Limit = None,
     columns: Columns = None,

@@ -23,7 +23,10 @@ from umcqa.cli.options import (
     with_flags,
 )
 
-TRAINED_MODEL = "A model that umcqa train wrote, or a multiple-choice model's folder or hub id."
+TRAINED_MODEL = (
+    "A model that umcqa train wrote, the folder of a run (all its models), or a multiple-choice "
+    "model's folder or hub id."
+)
 
 
 @dataclass

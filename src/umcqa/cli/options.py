@@ -37,6 +37,20 @@ SCORER_HELP = (
     "How to score: window, window-distance, window-release, reader, reader-mass, embedding, lm, "
     "chooser or ensemble."
 )
+ModelBesideScorer = Annotated[
+    str | None,
+    typer.Option(
+        help="A model that umcqa train wrote, or the folder of a run for all its models: it and "
+        "the scorer answer together."
+    ),
+]
+ModelVotes = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        help="How much it counts, a family of the ensemble one; by default as in the run, or 2.",
+    ),
+]
 Workers = Annotated[
     int, typer.Option(min=1, help="Processes that share the work (scorers without a model).")
 ]

@@ -286,14 +286,17 @@ def run_command(
 
     Load, score, select, train, predict and evaluate; unchanged stages are not run again.
     """
-    from umcqa.config import SecondConfig, default_config, load_config, override
+    from umcqa.config import default_config, load_config, override, without_second
     from umcqa.display import first_example, show_run
     from umcqa.files import refuse_overwriting
-    from umcqa.pipeline import CONFIG, QUESTIONS, SCORES, run
+    from umcqa.pipeline import run
+    from umcqa.run_folder import CONFIG, QUESTIONS, SCORES
 
     if config:
         refuse_overwriting(out / CONFIG, config)
     base = load_config(config) if config else default_config(scorer)
+    if second_model == "none":
+        base, second_model = without_second(base), None
     if (more_split or more_sample) and not (more_data or base.more.path):
         raise InputError("--more-split and --more-sample are of --more-data: give that, too")
     mapped = parse_pairs("columns", columns) or None
@@ -312,9 +315,7 @@ def run_command(
             models=models,
             **training.given(),
         ),
-        second=SecondConfig()
-        if second_model == "none"
-        else override(base.second, model=second_model),
+        second=override(base.second, model=second_model),
         predict=override(base.predict, splits=predict_split or None, model_votes=model_votes),
         seed=seed,
     )
@@ -323,7 +324,9 @@ def run_command(
         print_json(result)
     else:
         show_run(settings.data.path, result, first_example(out / QUESTIONS, out / SCORES))
-        print(f"Everything is in {out}: questions, scores, candidates, model and metrics.")
+        print(f"Everything is in {out}: questions, scores, candidates, models and metrics.")
+        if settings.train.enabled:
+            print(f"Other questions by what it learned: umcqa answer FILE --model {out}")
     warn_limit(settings.data.limit)
 
 

@@ -7,7 +7,13 @@ from typing import Annotated
 
 import typer
 
-from umcqa.cli.options import SCORER_HELP, ScorerFlags, with_flags
+from umcqa.cli.options import (
+    SCORER_HELP,
+    ModelBesideScorer,
+    ModelVotes,
+    ScorerFlags,
+    with_flags,
+)
 
 
 @with_flags(ScorerFlags)
@@ -16,14 +22,8 @@ def serve_command(
         str, typer.Option(help="Address to listen at; one that others reach needs an API token.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
-    model: Annotated[
-        str | None,
-        typer.Option(help="A model that umcqa train wrote: it and the scorer answer together."),
-    ] = None,
-    model_votes: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="How much it counts; a family of the ensemble counts one."),
-    ] = None,
+    model: ModelBesideScorer = None,
+    model_votes: ModelVotes = None,
     scorer: Annotated[str, typer.Option(help=SCORER_HELP)] = "ensemble",
     folder: Annotated[
         Path | None,

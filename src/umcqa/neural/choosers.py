@@ -85,7 +85,7 @@ def load_chooser(name: str) -> Chooser:
     return _load(name, json.dumps(identify_model(name)))
 
 
-@lru_cache(maxsize=2)  # the ensemble's, and a trained one that answers together with it
+@lru_cache(maxsize=3)  # the ensemble's, and a run's two, which answer together with it
 def _load(name: str, identity: str) -> Chooser:
     if Path(name).is_dir():
         read_manifest_of(Path(name))  # which says so if the training has not ended

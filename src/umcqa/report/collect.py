@@ -16,10 +16,10 @@ from umcqa.data import load
 from umcqa.errors import InputError
 from umcqa.estimate import estimate_accuracy
 from umcqa.files import read_manifest, read_rows
-from umcqa.pipeline import CANDIDATES, CONFIG, METRICS, MODEL, PREDICTIONS, QUESTIONS, SCORES
 from umcqa.predictions import scores_from_row
 from umcqa.question import Question
 from umcqa.report.curves import Curves, read_curves
+from umcqa.run_folder import CANDIDATES, CONFIG, METRICS, MODEL, PREDICTIONS, QUESTIONS, SCORES
 from umcqa.scoring.scores import Range, Scores
 from umcqa.selection import rank
 

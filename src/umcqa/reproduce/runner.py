@@ -29,10 +29,11 @@ from umcqa.files import (
 )
 from umcqa.mixing import mix
 from umcqa.models import find_model
-from umcqa.pipeline import CANDIDATES, MODEL, QUESTIONS, SCORES, run
+from umcqa.pipeline import run
 from umcqa.predictions import Prediction, load_predictions, load_scores
 from umcqa.question import Question
 from umcqa.reproduce.rows import BENCHMARKS, PROFILES, SPLITS, row_config, with_paper_tags
+from umcqa.run_folder import CANDIDATES, MODEL, QUESTIONS, SCORES
 from umcqa.training import MANIFEST, digest_of_model
 
 logger = logging.getLogger(__name__)
