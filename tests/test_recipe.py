@@ -20,10 +20,11 @@ from safetensors.torch import load_file, save_file
 import umcqa
 from test_train_commands import TINY, make_questions, read, write_candidates
 from tiny_models import write_tiny_lm
-from umcqa.config import RunConfig, default_config, load_config
+from umcqa.config import RunConfig, SecondConfig, default_config, load_config, with_second
 from umcqa.files import write_questions
 from umcqa.folds import split_into_folds
 from umcqa.predictions import load_predictions, load_scores
+from umcqa.serve.answering import Answerer
 from umcqa.training import PRESETS
 
 
@@ -304,17 +305,26 @@ def test_a_run_answers_other_questions_with_all_its_models_and_votes(
     assert read(tmp_path / "p.jsonl") == read(out / "predictions.jsonl")
 
     def answer(*more: str) -> list[list[float]]:
-        given = command.json("answer", str(data), "--scorer", "window", "--model", str(out), *more)
+        given = command.json("answer", str(data), "--model", str(out), *more)
         return [one["scores"] for one in given["answers"]]
 
+    # The run's scorer, models and votes, also in Python and over the web.
     saved = [row["probabilities"] for row in read(out / "answers.jsonl")]
-    for one, other in zip(answer(), saved, strict=True):
-        assert one == pytest.approx(other)
+    in_python = [one["scores"] for one in umcqa.answer(make_questions(), model=out)]
+    for made in answer(), in_python:
+        assert made == [pytest.approx(one) for one in saved]
     assert answer("--model-votes", "0.1") != answer()
+    assert answer("--scorer", "window-distance") != answer()
+    key = Answerer("window", str(out)).key
+    (out / "report.html").write_text("made by umcqa report")
+    assert Answerer("window", str(out)).key == key
+    served = Answerer("window", str(out))(make_questions())
+    assert [one["scores"] for one in served] == [pytest.approx(one) for one in saved]
     # Without the second its votes go, too, and its folder, which is still there, counts no more.
     command.run(*run, "--second-model", "none")
     assert load_config(out / "config.toml").predict.model_votes == 1.5
     assert (out / "model-2").exists()
+    assert Answerer("window", str(out)).key != key
     command.run("predict", *asked)
     alone = list(umcqa.predict(make_questions(), out / "model"))
     for row, prediction in zip(read(tmp_path / "p.jsonl"), alone, strict=True):
@@ -322,6 +332,22 @@ def test_a_run_answers_other_questions_with_all_its_models_and_votes(
     command.run(*run, "--no-train")
     command.run("predict", *asked, code=2)
     assert command.error == f"{out}: this run trained no model: give one that did\n"
+    command.run(*run)
+    (out / "model-2" / "umcqa.json").unlink()
+    command.run("predict", *asked, code=2)
+    assert command.error.startswith(f"{out}: model-2 is not trained yet: finish the run")
+
+
+def test_another_second_model_has_settings_of_its_own_and_each_kind_its_votes() -> None:
+    best = load_config("best")
+    assert (best.second.preset, best.predict.model_votes) == ("small", 4.0)
+    assert with_second(best, "small-chooser") == best
+    other = with_second(best, "gemma")
+    assert (other.second, other.predict.model_votes) == (SecondConfig("gemma"), 4.0)
+    alone = with_second(best, "")
+    assert (alone.second, alone.predict.model_votes) == (SecondConfig(), 2.0)
+    assert with_second(alone, "gemma") == other
+    assert with_second(RunConfig(), "gemma").predict.model_votes is None
 
 
 def test_runs_that_share_a_folder_train_and_ask_a_model_once(

@@ -517,6 +517,20 @@ def test_a_row_that_trains_another_model_says_so(place: Place) -> None:
     assert result["command"] == expected
 
 
+def test_one_seed_at_a_time(place: Place) -> None:
+    from tiny_models import write_tiny_encoder
+
+    settings = {"model": str(write_tiny_encoder(place.folder / "tiny")), "seeds": 1}
+    row = "sw-hard-em-encoder"
+    second = place.reproduce(row, seed=1, **settings)
+    assert [one["seed"] for one in second["runs"]] == [1]
+    assert not place.result(row, 0).exists()
+    before = place.result(row, 1).stat().st_mtime_ns
+    both = place.reproduce(row, seed=0, seeds=2, model=settings["model"])
+    assert [one["seed"] for one in both["runs"]] == [0, 1]
+    assert place.result(row, 1).stat().st_mtime_ns == before
+
+
 def test_the_page_is_of_the_results_only(
     done: tuple[Place, dict[str, Any]], tmp_path: Path
 ) -> None:

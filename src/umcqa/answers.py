@@ -8,7 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import tee
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
@@ -43,11 +43,12 @@ def answer(
 
     With a trained ``model``, it and the scorers answer together, the model with ``model_votes``
     beside one vote for each family; the folder of a run stands for all its models, with the run's
-    votes. ``options`` are those of `umcqa.score`. A record has ``id``, ``answer`` (index),
-    ``letter``, ``confidence`` (0 to 1), ``doubtful``, ``scores`` (probabilities, one a choice) and
-    ``evidence`` (ranges of the passage for each choice).
+    scorer and votes. ``options`` are those of `umcqa.score`. A record has ``id``, ``answer``
+    (index), ``letter``, ``confidence`` (0 to 1), ``doubtful``, ``scores`` (probabilities, one a
+    choice) and ``evidence`` (ranges of the passage for each choice).
     """
-    options.setdefault("scorer", "ensemble")
+    if "scorer" not in options:
+        options = {**_default_scoring(model), **options}
     for one in _predictions(questions, model, model_votes, options):
         assert one.probabilities is not None  # all of these have them
         assert one.evidence is not None
@@ -103,6 +104,14 @@ class AnswersSummary:
         self.doubtful += pair[1]["doubtful"]
         if len(self.first) < self.keep:
             self.first.append(pair)
+
+
+def _default_scoring(model: str | Path | None) -> dict[str, Any]:
+    """The ensemble or, with a run's models, what they learned from."""
+    from umcqa.run_folder import score_of_run
+
+    found = score_of_run(model) if model is not None else None
+    return {"scorer": "ensemble"} if found is None else asdict(found)
 
 
 def _predictions(

@@ -217,12 +217,15 @@ def override(config: Config, **values: Any) -> Config:
     return replace(config, **{name: value for name, value in values.items() if value is not None})
 
 
-def without_second(config: RunConfig) -> RunConfig:
-    """The config without its second model, whose votes go with it."""
+def with_second(config: RunConfig, model: str) -> RunConfig:
+    """The config with another second model, or with none; each kind of model has its votes."""
+    if model == config.second.model:
+        return config
+    second = SecondConfig(model)  # settings that were made for another are not its own
     votes = config.predict.model_votes
-    if config.second.model and votes is not None:
-        config = replace(config, predict=replace(config.predict, model_votes=votes / 2))
-    return replace(config, second=SecondConfig())
+    if votes is not None:
+        votes *= (2 if second.model else 1) / (2 if config.second.model else 1)
+    return replace(config, second=second, predict=replace(config.predict, model_votes=votes))
 
 
 def with_selection(config: RunConfig, data_set: str | None = None) -> RunConfig:

@@ -22,6 +22,7 @@ from umcqa.errors import InputError
 from umcqa.question import Question, to_row, visible_line
 
 FOLDER_MANIFEST = "_manifest.json"  # of a folder of parts, in it
+MODEL_MANIFEST = "umcqa.json"  # of a trained model, in its folder
 SCHEMA = 1  # of manifests, and of what commands print with --json
 # Libraries that can change a result; those that are installed are named in a manifest.
 _RESULT_LIBRARIES = (

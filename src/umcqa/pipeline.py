@@ -31,6 +31,7 @@ from umcqa.data import load, locate_data
 from umcqa.errors import InputError
 from umcqa.evaluation import evaluate
 from umcqa.files import (
+    MODEL_MANIFEST,
     copy_with_manifest,
     fingerprint_files,
     link_folder,
@@ -66,7 +67,7 @@ from umcqa.stages import (
     score_to_file,
     select_to_file,
 )
-from umcqa.training import MANIFEST, average, begin_anew, check_training, predict, train
+from umcqa.training import average, begin_anew, check_training, predict, train
 
 
 def run(
@@ -279,7 +280,7 @@ class _Run:
             *self._more,
         ]
         make = self._trainer(lessons, config, key)
-        trained = self._stage(name, f"{place}{model}/{MANIFEST}", key, make)
+        trained = self._stage(name, f"{place}{model}/{MODEL_MANIFEST}", key, make)
         self._reports.append(trained["report"])
         return str(trained["sha256"])
 
@@ -384,7 +385,7 @@ class _Run:
 
     def _trainer(self, lessons: _Lessons, config: TrainConfig, inputs: Any) -> Make:
         def make(path: Path, key: str) -> dict[str, Any]:
-            common = _digest(inputs)
+            common = _digest([versions(), inputs])
             folder = self.shared / "models" / common[:16] if self.shared else path.parent
             mark = folder / "run.key"
             # A training of other settings is not gone on with, but the same one is.
@@ -423,7 +424,9 @@ class _Run:
 
         def make(path: Path, key: str) -> dict[str, Any]:
             files = [
-                self._in_common(answered, [asked, digest], self._asker(questions, model))
+                self._in_common(
+                    answered, [versions(), asked, digest], self._asker(questions, model)
+                )
                 for model, digest in zip(models, digests, strict=True)
             ]
             return _write_predictions(path, key, average(map(load_predictions, files)))
@@ -493,7 +496,7 @@ class _Run:
             )
             metrics |= {name: report[name] for name in ("candidates", "types")}
         if self.config.train.enabled:
-            report = read_manifest(self.folder / MODEL / MANIFEST)["report"]
+            report = read_manifest(self.folder / MODEL / MODEL_MANIFEST)["report"]
             steps, seconds = (sum(one[of] for one in self._reports) for of in ("steps", "seconds"))
             metrics["training"] = {**report, "steps": steps, "seconds": round(seconds, 3)}
             for split in self._splits():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
-from umcqa.config import RunConfig, TrainConfig, load_config
+from umcqa.config import RunConfig, ScoreConfig, TrainConfig, load_config
 from umcqa.errors import InputError
+from umcqa.files import MODEL_MANIFEST
+from umcqa.models import identify_model
 
 QUESTIONS, SCORES, CANDIDATES = "questions.jsonl", "scores.jsonl", "candidates.jsonl"
 MODEL, PREDICTIONS = "model", "predictions.jsonl"
@@ -28,13 +31,32 @@ def trained_models(model: str | Path) -> list[str]:
     if config is None:
         return [str(model)]
     # By its settings: a run of before may have left more models there.
-    return [str(Path(model) / name) for name in model_configs(config)]
+    folders = [Path(model) / name for name in model_configs(config)]
+    for folder in folders:
+        if not (folder / MODEL_MANIFEST).is_file():
+            raise InputError(
+                f"{folder.name} is not trained yet: finish the run by the umcqa run command that "
+                "began it",
+                str(model),
+            )
+    return [str(folder) for folder in folders]
+
+
+def identify_trained(model: str | Path) -> list[Any]:
+    """What must be the same for a model, or a run's models and votes, to be the same."""
+    return [votes_of_run(model), *(identify_model(one) for one in trained_models(model))]
 
 
 def votes_of_run(model: str | Path) -> float | None:
     """How much its models count beside the scorers, where a run's folder says so."""
     config = _config_of_run(model)
     return None if config is None else config.predict.model_votes
+
+
+def score_of_run(model: str | Path) -> ScoreConfig | None:
+    """The scorers that its models learned from; given spans were of its own questions."""
+    config = _config_of_run(model)
+    return None if config is None else replace(config.score, spans=None)
 
 
 def _config_of_run(model: str | Path) -> RunConfig | None:

@@ -24,7 +24,7 @@ from umcqa.candidates import (
 )
 from umcqa.config import TrainConfig
 from umcqa.errors import InputError
-from umcqa.files import SCHEMA, commit, versions
+from umcqa.files import MODEL_MANIFEST, SCHEMA, commit, versions
 from umcqa.predictions import Prediction
 from umcqa.question import Question, visible_line
 from umcqa.run_folder import trained_models
@@ -60,7 +60,6 @@ PRESETS = {
 }
 ANNEALINGS = ("release", "printed")
 PRECISIONS = ("float32", "bfloat16")
-MANIFEST = "umcqa.json"  # of a trained model, in its folder
 
 
 def train(
@@ -317,7 +316,7 @@ def begin_anew(folder: Path) -> None:
 def _clear(folder: Path) -> None:
     for name in ("checkpoints", "tensorboard"):
         shutil.rmtree(folder / name, ignore_errors=True)
-    manifest = folder / MANIFEST
+    manifest = folder / MODEL_MANIFEST
     if manifest.exists():
         with suppress(ValueError, AttributeError):  # a damaged one names nothing
             for name in json.loads(manifest.read_text(encoding="utf-8")).get("files", []):

@@ -12,7 +12,6 @@ import typer
 
 from umcqa.cli.engines import EngineFlags, counts_of, question_source, scoring_options
 from umcqa.cli.options import (
-    SCORER_HELP,
     Columns,
     Json,
     Limit,
@@ -20,6 +19,7 @@ from umcqa.cli.options import (
     ModelVotes,
     Offline,
     ScorerFlags,
+    ScorerOrRuns,
     Seed,
     Split,
     Workers,
@@ -45,7 +45,7 @@ def answer_command(
     out: Annotated[
         str | None, typer.Option(help="Write the answers here (.csv or .jsonl).")
     ] = None,
-    scorer: Annotated[str, typer.Option(help=SCORER_HELP)] = "ensemble",
+    scorer: ScorerOrRuns = None,
     model: ModelBesideScorer = None,
     model_votes: ModelVotes = None,
     split: Split = None,
@@ -59,11 +59,11 @@ def answer_command(
     engine: EngineFlags,
 ) -> None:
     """Answer questions: the choice, how sure, and the evidence in the passage."""
-    settings = flags.config(scorer)
+    settings = flags.config(scorer, model)
     if engine.is_ray:
         if file is None or out is None:
             raise InputError("--engine ray: give the questions, and --out a folder")
-        from umcqa.models import identify_model
+        from umcqa.run_folder import identify_trained
         from umcqa.scale.work import AnswerWork
         from umcqa.stages import score_key
 
@@ -73,7 +73,7 @@ def answer_command(
             "config": asdict(settings),
             "models": score_key(settings)[2:],
             "split": split,
-            "model": identify_model(model) if model else None,
+            "model": identify_trained(model) if model else None,
             "votes": model_votes,
         }
         made = engine.run(work, file, out, {**key, "columns": columns}, workers, limit)

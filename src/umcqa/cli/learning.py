@@ -194,7 +194,8 @@ def predict_command(
     engine: EngineFlags,
 ) -> None:
     """Answer questions with a trained model."""
-    from umcqa.models import go_offline, identify_model
+    from umcqa.models import go_offline
+    from umcqa.run_folder import identify_trained
     from umcqa.stages import open_data, predict_to_file
 
     if offline:
@@ -203,7 +204,7 @@ def predict_command(
         from umcqa.scale.work import PredictWork
 
         work = PredictWork(model, batch_size, question_source(split, columns))
-        key = {"model": identify_model(model), "batch": batch_size, "split": split}
+        key = {"model": identify_trained(model), "batch": batch_size, "split": split}
         made = engine.run(work, data, out, {**key, "columns": columns}, workers, limit)
     else:
         questions = open_data(data_config(data, split, limit, columns))

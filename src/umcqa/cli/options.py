@@ -37,6 +37,9 @@ SCORER_HELP = (
     "How to score: window, window-distance, window-release, reader, reader-mass, embedding, lm, "
     "chooser or ensemble."
 )
+ScorerOrRuns = Annotated[
+    str | None, typer.Option(help=f"{SCORER_HELP} [default: as in the run, or ensemble]")
+]
 ModelBesideScorer = Annotated[
     str | None,
     typer.Option(
@@ -119,11 +122,16 @@ class ScorerFlags:
         values["weights"] = {family: _number(weight) for family, weight in pairs.items()} or None
         return values
 
-    def config(self, scorer: str) -> ScoreConfig:
-        """The settings of a scorer, with what the flags give."""
-        from umcqa.config import ScoreConfig, override
+    def config(self, scorer: str | None, model: str | None = None) -> ScoreConfig:
+        """The settings of a scorer, with what the flags give.
 
-        return override(ScoreConfig(scorer), **self.given())
+        Where no scorer is named, it is that of the run whose models answer, or the ensemble.
+        """
+        from umcqa.config import ScoreConfig, override
+        from umcqa.run_folder import score_of_run
+
+        of_run = score_of_run(model) if model is not None and scorer is None else None
+        return override(of_run or ScoreConfig(scorer or "ensemble"), **self.given())
 
 
 def _number(text: str) -> float:

@@ -263,8 +263,8 @@ def run_command(
     second_model: Annotated[
         str | None,
         typer.Option(
-            help="Also train this one, of another kind, such as small-chooser; both answer "
-            "together. none for only one."
+            help="The model of another kind that learns and answers beside the first; none for "
+            "only one. [default: small-chooser, in the recipe]"
         ),
     ] = None,
     predict_split: Annotated[
@@ -286,7 +286,7 @@ def run_command(
 
     Load, score, select, train, predict and evaluate; unchanged stages are not run again.
     """
-    from umcqa.config import default_config, load_config, override, without_second
+    from umcqa.config import default_config, load_config, override, with_second
     from umcqa.display import first_example, show_run
     from umcqa.files import refuse_overwriting
     from umcqa.pipeline import run
@@ -295,8 +295,8 @@ def run_command(
     if config:
         refuse_overwriting(out / CONFIG, config)
     base = load_config(config) if config else default_config(scorer)
-    if second_model == "none":
-        base, second_model = without_second(base), None
+    if second_model is not None:
+        base = with_second(base, "" if second_model == "none" else second_model)
     if (more_split or more_sample) and not (more_data or base.more.path):
         raise InputError("--more-split and --more-sample are of --more-data: give that, too")
     mapped = parse_pairs("columns", columns) or None
@@ -315,7 +315,6 @@ def run_command(
             models=models,
             **training.given(),
         ),
-        second=override(base.second, model=second_model),
         predict=override(base.predict, splits=predict_split or None, model_votes=model_votes),
         seed=seed,
     )

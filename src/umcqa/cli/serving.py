@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from umcqa.cli.options import (
-    SCORER_HELP,
     ModelBesideScorer,
     ModelVotes,
     ScorerFlags,
+    ScorerOrRuns,
     with_flags,
 )
 
@@ -24,7 +24,7 @@ def serve_command(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     model: ModelBesideScorer = None,
     model_votes: ModelVotes = None,
-    scorer: Annotated[str, typer.Option(help=SCORER_HELP)] = "ensemble",
+    scorer: ScorerOrRuns = None,
     folder: Annotated[
         Path | None,
         typer.Option(help="Where question banks and marks are kept (else UMCQA_REVIEWS)."),
@@ -53,7 +53,8 @@ def serve_command(
     from umcqa.serve import Answerer, Limits, ServeSettings, serve
     from umcqa.serve.settings import default_folder, read_token
 
-    options = {k: v for k, v in asdict(flags.config(scorer)).items() if k != "scorer"}
+    options = asdict(flags.config(scorer, model))
+    scorer = options.pop("scorer")
     settings = ServeSettings(
         host=host,
         port=port,

@@ -18,13 +18,13 @@ from torch import nn
 
 from umcqa.data import load
 from umcqa.errors import InputError
+from umcqa.files import MODEL_MANIFEST
 from umcqa.models import find_model
 from umcqa.models.wheels import new_folder
 from umcqa.neural.causal import read_causal
 from umcqa.neural.choosers import load_trained, read_manifest_of, read_reading
 from umcqa.neural.encoder_chooser import load_encoder, start_encoder
 from umcqa.neural.lm_chooser import HEAD_FILE
-from umcqa.training import MANIFEST
 
 _PARITY_QUESTIONS = 8
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
@@ -52,7 +52,7 @@ def export_adapter(model: str, out: Path, rank: int) -> dict[str, Any]:
         # Word vectors are left alone; peft would ask the hub whether they are.
         adapter.half().save_pretrained(str(made), save_embedding_layers=False)
         (made / "README.md").unlink(missing_ok=True)  # a form that nobody has filled in
-        for name in (*_TOKENIZER_FILES, *([HEAD_FILE] if is_lm else []), MANIFEST):
+        for name in (*_TOKENIZER_FILES, *([HEAD_FILE] if is_lm else []), MODEL_MANIFEST):
             shutil.copyfile(folder / name, made / name)
         questions = list(load("sample", limit=_PARITY_QUESTIONS))
         with torch.inference_mode():

@@ -18,10 +18,10 @@ import torch
 from torch import nn
 
 from umcqa.candidates import Lesson
-from umcqa.files import current_umask
+from umcqa.files import MODEL_MANIFEST, current_umask
 from umcqa.neural.checkpoints import sha256_of_file, told_if_disk_is_full
 from umcqa.neural.chooser import Chooser, ChooserSettings
-from umcqa.neural.choosers import start_chooser
+from umcqa.neural.choosers import forget_choosers, start_chooser
 from umcqa.neural.loop import Diverged, LoopSettings, Step, StepInfo, TrainingLoop
 from umcqa.neural.objectives import (
     choice_log_softmax,
@@ -33,7 +33,6 @@ from umcqa.neural.objectives import (
     update_targets,
 )
 from umcqa.neural.processes import current_processes
-from umcqa.training import MANIFEST
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +63,7 @@ def train_chooser(
 
     ``fingerprint`` is what else must be the same for a run to go on.
     """
+    forget_choosers()
     processes = current_processes()
     # A fresh head is drawn before the loop seeds its steps: a resumed run must draw the same.
     torch.manual_seed(recipe.loop.seed)
@@ -278,8 +278,8 @@ def _publish(
         "recipe": asdict(recipe),
         "report": {**report, "weights_sha256": sha256},
     }
-    (made / MANIFEST).write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
-    for path in sorted(made.iterdir(), key=lambda one: one.name == MANIFEST):
+    (made / MODEL_MANIFEST).write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
+    for path in sorted(made.iterdir(), key=lambda one: one.name == MODEL_MANIFEST):
         path.chmod(0o666 & ~current_umask())  # safetensors would keep them to their owner
         path.replace(out / path.name)
     made.rmdir()

@@ -16,12 +16,12 @@ from transformers import (
 )
 
 from umcqa.errors import InputError
+from umcqa.files import MODEL_MANIFEST
 from umcqa.models import find_model, identify_model
 from umcqa.models.safety import ADAPTER_CONFIG, base_of_adapter
 from umcqa.neural.chooser import Chooser, ChooserSettings
 from umcqa.neural.encoder_chooser import load_encoder, start_encoder
 from umcqa.neural.lm_chooser import HEAD_FILE, load_language_model, start_language_model
-from umcqa.training import MANIFEST
 
 
 def kind_of(name: str) -> str:
@@ -57,7 +57,7 @@ def start_chooser(name: str, settings: ChooserSettings) -> Chooser:
 
 def read_manifest_of(folder: Path) -> dict[str, Any]:
     """What `umcqa train` wrote beside its model; nothing for models from elsewhere."""
-    path = folder / MANIFEST
+    path = folder / MODEL_MANIFEST
     if not path.exists():
         if (folder / "checkpoints").exists():
             raise InputError(
@@ -85,7 +85,7 @@ def load_chooser(name: str) -> Chooser:
     return _load(name, json.dumps(identify_model(name)))
 
 
-@lru_cache(maxsize=3)  # the ensemble's, and a run's two, which answer together with it
+@lru_cache(maxsize=8)  # the ensemble's, and a run's, which answer together with it
 def _load(name: str, identity: str) -> Chooser:
     if Path(name).is_dir():
         read_manifest_of(Path(name))  # which says so if the training has not ended
@@ -100,6 +100,11 @@ def _load(name: str, identity: str) -> Chooser:
     chooser.module.eval().requires_grad_(False)
     chooser.module.to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     return chooser
+
+
+def forget_choosers() -> None:
+    """Give back the memory of those that are loaded, before a training needs it."""
+    _load.cache_clear()
 
 
 def load_trained(folder: Path) -> Chooser:

@@ -14,11 +14,11 @@ from transformers import AutoConfig, AutoTokenizer
 
 from umcqa.data import load
 from umcqa.errors import InputError
+from umcqa.files import MODEL_MANIFEST
 from umcqa.models.wheels import new_folder
 from umcqa.neural.chooser import ChooserSettings
 from umcqa.neural.choosers import read_reading
 from umcqa.neural.encoder_chooser import EncoderChooser, load_encoder
-from umcqa.training import MANIFEST
 
 ONNX_FILE = "model.onnx"
 _PARITY_QUESTIONS = 8
@@ -85,7 +85,7 @@ def export_encoder(model: str, out: Path) -> dict[str, Any]:
     _check_out(out)
     with new_folder(out) as made:
         _export(chooser.module.float(), inputs, made / ONNX_FILE)
-        for name in ("config.json", "tokenizer.json", "tokenizer_config.json", MANIFEST):
+        for name in ("config.json", "tokenizer.json", "tokenizer_config.json", MODEL_MANIFEST):
             if (folder / name).exists():
                 shutil.copyfile(folder / name, made / name)
         exported = load_onnx(made, settings)

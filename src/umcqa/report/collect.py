@@ -19,7 +19,16 @@ from umcqa.files import read_manifest, read_rows
 from umcqa.predictions import scores_from_row
 from umcqa.question import Question
 from umcqa.report.curves import Curves, read_curves
-from umcqa.run_folder import CANDIDATES, CONFIG, METRICS, MODEL, PREDICTIONS, QUESTIONS, SCORES
+from umcqa.run_folder import (
+    CANDIDATES,
+    CONFIG,
+    METRICS,
+    MODEL,
+    PREDICTIONS,
+    QUESTIONS,
+    SCORES,
+    model_configs,
+)
 from umcqa.scoring.scores import Range, Scores
 from umcqa.selection import rank
 
@@ -124,7 +133,8 @@ def collect_run(folder: Path) -> CollectedRun:
             name, note = split, f"The model learned from the questions of {by_scorer.name}"
         learned = config.train.use_labels or config.train.objective == "supervised"
         note += ", with their answers." if learned else ", without their answers."
-        by = f"the trained {_short(config.train.model)}"
+        names = dict.fromkeys(_short(one.model) for one in model_configs(config).values())
+        by = f"the trained {' and '.join(names)}"
         sets.append(AnswerSet(name, by, predicted, note))
     if not any(one.name == by_scorer.name for one in sets):
         sets, also = [*sets, by_scorer], []

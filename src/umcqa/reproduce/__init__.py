@@ -69,25 +69,25 @@ def reproduce(
     if unknown:
         raise InputError(f"no row {', '.join(unknown)}: the rows are {', '.join(known)}")
     path = find_benchmark(benchmark, data)
-    folder = Path(results)
-    found: dict[str, list[dict[str, Any]]] = {}
+    place = _place(Path(results), limit)
+    runs: list[tuple[str, int]] = []
     for row in known:
         config = row_config(benchmark, profile, row)
-        count = _seeds(benchmark, row, seeds) if config.train.enabled else 1
-        if seed is not None and config.train.enabled:
-            count = max(count, seed + 1)
+        trained = config.train.enabled
+        count = max(_seeds(benchmark, row, seeds), (seed or 0) + 1) if trained else 1
         for number in range(count):
-            where = _place(folder, limit)
-            wanted = seed in (None, number) or not config.train.enabled
-            if row in (rows or known) and wanted:
+            runs.append((row, number))
+            if row in (rows or known) and (seed in (None, number) or not trained):
                 filled = _fill(config, path, limit, spans, model, reader)
                 seeded = replace(filled, seed=number, train=replace(filled.train, seed=number))
-                one = run_row(benchmark, row, number, seeded, profile, Path(work), where)
-            else:  # made by an earlier command, with other settings perhaps
-                one = read_result(where / benchmark / f"{row}-{number}.json")
-            if one and (one["limit"], one["profile"]) == (limit, profile):
-                found.setdefault(row, []).append(one)
-    target = _place(folder, limit) / benchmark
+                run_row(benchmark, row, number, seeded, profile, Path(work), place)
+    # Only now: other commands may have made theirs meanwhile, or earlier, with other settings.
+    found: dict[str, list[dict[str, Any]]] = {}
+    target = place / benchmark
+    for row, number in runs:
+        one = read_result(target / f"{row}-{number}.json")
+        if one and (one["limit"], one["profile"]) == (limit, profile):
+            found.setdefault(row, []).append(one)
     if profile == RECIPE:
         summary = summarise_recipe(benchmark, limit, found)
         write_text(target / "recipe.json", json.dumps(summary, indent=1) + "\n")

@@ -19,6 +19,7 @@ from umcqa.config import RunConfig
 from umcqa.data import load, locate_data
 from umcqa.evaluation import evaluate
 from umcqa.files import (
+    MODEL_MANIFEST,
     SCHEMA,
     commit,
     fingerprint_files,
@@ -34,7 +35,7 @@ from umcqa.predictions import Prediction, load_predictions, load_scores
 from umcqa.question import Question
 from umcqa.reproduce.rows import BENCHMARKS, PROFILES, SPLITS, row_config, with_paper_tags
 from umcqa.run_folder import CANDIDATES, MODEL, QUESTIONS, SCORES
-from umcqa.training import MANIFEST, digest_of_model
+from umcqa.training import digest_of_model
 
 logger = logging.getLogger(__name__)
 _VOTES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
@@ -212,7 +213,7 @@ def _trained(benchmark: str, config: RunConfig, folder: Path, shared: Path) -> d
             splits[split]["together"] = _answers_of(folder, "answers", split)
             splits[split]["oracle"] = _best_votes(folder, split, config)
     selected = read_manifest(folder / CANDIDATES)
-    model = json.loads((folder / MODEL / MANIFEST).read_text(encoding="utf-8"))
+    model = json.loads((folder / MODEL / MODEL_MANIFEST).read_text(encoding="utf-8"))
     training = {k: v for k, v in report["metrics"]["training"].items() if k != "out"}
     return {
         "splits": splits,

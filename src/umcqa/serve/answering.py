@@ -44,9 +44,9 @@ class Answerer:
     @property
     def key(self) -> str:
         """What must be the same for the answers to be the same."""
-        from umcqa.models import identify_model
+        from umcqa.run_folder import identify_trained
 
-        model = None if self.model is None else identify_model(self.model)
+        model = None if self.model is None else identify_trained(self.model)
         return to_json([self.scorer, model, self.model_votes, dict(self.options)])
 
     def warm(self) -> None:
