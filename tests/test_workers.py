@@ -191,14 +191,16 @@ def test_workers_end_with_a_main_process_that_is_killed(tmp_path: Path) -> None:
         [sys.executable, "-m", "umcqa", "score", *arguments, "--workers", "2"],
         stderr=subprocess.DEVNULL,
     )
-    # Two workers, and the process that looks after what they share.
-    while len(workers := process.children()) < 3 and process.poll() is None:
-        time.sleep(0.01)
-    time.sleep(0.3)  # so that they are at work
+    # Two workers, and the process that looks after what they share. Others of the start come and
+    # go, so all of them are at work only when it stays the same ones.
+    workers: set[psutil.Process] = set()
+    while (len(workers) < 3 or workers != set(process.children())) and process.poll() is None:
+        workers = set(process.children())
+        time.sleep(0.3)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     _, alive = psutil.wait_procs(workers, timeout=10)
-    assert len(workers) == 3
+    assert len(workers) >= 3
     assert not alive
 
 
