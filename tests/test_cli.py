@@ -245,7 +245,8 @@ def test_a_killed_command_leaves_no_output(tmp_path: Path) -> None:
     assert not out.parent.exists()
 
 
-def test_an_interrupt_with_workers_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [0.15, 0.5], ids=["while they start", "at work"])
+def test_an_interrupt_with_workers_is_one_line(tmp_path: Path, seconds: float) -> None:
     questions = [make_question(n, passage=f"{n} " + "word " * 3000) for n in range(3000)]
     write_questions(tmp_path / "q.jsonl", questions)
     out = tmp_path / "out" / "s.jsonl"
@@ -258,7 +259,7 @@ def test_an_interrupt_with_workers_is_one_line(tmp_path: Path) -> None:
     )
     while not list(out.parent.glob(".s.jsonl.*")) and process.poll() is None:
         time.sleep(0.01)
-    time.sleep(0.5)  # so that the workers are at work
+    time.sleep(seconds)
     os.killpg(process.pid, signal.SIGINT)
     assert process.communicate()[1] == "interrupted\n"
     assert process.returncode == 130

@@ -85,6 +85,9 @@ def test_prediction_files(tmp_path: Path) -> None:
     )
     path.write_text(rows, encoding="utf-8")
     assert [one.answer for one in load_predictions(path)] == [1, 0, 4]
+    # Other programs may give their evidence as text.
+    path.write_text('{"id":"a","probabilities":[0.1,0.9],"evidence":"the dog"}', encoding="utf-8")
+    assert [(one.answer, one.evidence) for one in load_predictions(path)] == [(1, None)]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -23,6 +25,7 @@ from tiny_models import write_tiny_lm
 from umcqa.config import RunConfig, SecondConfig, default_config, load_config, with_second
 from umcqa.files import write_questions
 from umcqa.folds import split_into_folds
+from umcqa.neural.checkpoints import exclusive_use
 from umcqa.predictions import load_predictions, load_scores
 from umcqa.serve.answering import Answerer
 from umcqa.training import PRESETS
@@ -333,9 +336,40 @@ def test_a_run_answers_other_questions_with_all_its_models_and_votes(
     command.run("predict", *asked, code=2)
     assert command.error == f"{out}: this run trained no model: give one that did\n"
     command.run(*run)
+    saved_config = (out / "config.toml").read_text(encoding="utf-8")
+    for settings in "models = -1", 'objective = "soft"\nrounds = 0':
+        (out / "config.toml").write_text(f"[train]\n{settings}\n", encoding="utf-8")
+        command.run("predict", *asked, code=2)
+        assert command.error.endswith("give at least 1\n")
+    (out / "config.toml").write_text(saved_config, encoding="utf-8")
     (out / "model-2" / "umcqa.json").unlink()
+    assert_not_ended(command, out, *asked)
+
+
+def assert_not_ended(command: Command, run: Path, *asked: str) -> None:
     command.run("predict", *asked, code=2)
-    assert command.error.startswith(f"{out}: model-2 is not trained yet: finish the run")
+    assert command.error.startswith(f"{run}: the run has not ended: finish it by the umcqa run")
+
+
+def test_a_run_that_was_stopped_does_not_answer_by_the_models_of_before(
+    command: Command, encoder: Path, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    run = run_by_window(data, out, encoder)
+    command.run(*run)
+    asked = ("--data", str(data), "--model", str(out), "--out", str(tmp_path / "p.jsonl"))
+    command.run("predict", *asked)
+    before = load_manifest(out / "model")
+    absurd = ("--learning-rate", "1e30", "--warmup", "0", "--precision", "float32")
+    command.run(*run, *absurd, code=2)
+    assert load_config(out / "config.toml").train.learning_rate == 1e30
+    assert_not_ended(command, out, *asked)
+    command.run(*run)
+    command.run("predict", *asked)
+    assert (
+        load_manifest(out / "model")["report"]["weights_sha256"]
+        == (before["report"]["weights_sha256"])
+    )
 
 
 def test_another_second_model_has_settings_of_its_own_and_each_kind_its_votes() -> None:
@@ -358,12 +392,13 @@ def test_runs_that_share_a_folder_train_and_ask_a_model_once(
     second = {"second": {"model": str(encoder), "preset": "small", "epochs": 1}}
     shared = tmp_path / "shared"
     umcqa.run(config | second, out=tmp_path / "two", shared=shared)
-    models = {folder: load_manifest(folder) for folder in (shared / "models").iterdir()}
+    models = {folder: load_manifest(folder) for folder in (shared / "models").glob("[!.]*")}
     answered = {path: path.stat().st_mtime_ns for path in shared.glob("predictions/*.jsonl")}
     assert (len(models), len(answered)) == (2, 2)
     # The first of the two by itself is there already.
     umcqa.run(config, out=tmp_path / "one", shared=shared)
-    assert {folder: load_manifest(folder) for folder in (shared / "models").iterdir()} == models
+    assert set((shared / "models").glob("[!.]*")) == set(models)
+    assert {folder: load_manifest(folder) for folder in models} == models
     assert {p: p.stat().st_mtime_ns for p in shared.glob("predictions/*.jsonl")} == answered
     # What they leave is what they leave without sharing, evidence included.
     umcqa.run(config | second, out=tmp_path / "two-alone")
@@ -379,6 +414,35 @@ def test_runs_that_share_a_folder_train_and_ask_a_model_once(
     umcqa.run(other, out=tmp_path / "one", shared=shared)
     assert load_manifest(tmp_path / "one" / "model")["report"]["weights_sha256"] != weights
     assert {folder: load_manifest(folder) for folder in models} == models
+
+
+def test_runs_side_by_side_make_what_they_share_once(
+    encoder: Path, data: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, umcqa\n"
+        "train = {'model': sys.argv[1], 'epochs': 3, 'batch_size': 2}\n"
+        "config = {'data': {'path': sys.argv[2]}, 'train': train}\n"
+        "umcqa.run(config, out=sys.argv[4], shared=__import__('pathlib').Path(sys.argv[3]))\n"
+    )
+    shared, outs = tmp_path / "shared", [tmp_path / "one", tmp_path / "two"]
+    running = [
+        subprocess.Popen(
+            [sys.executable, script, encoder, data, shared, out], stderr=subprocess.PIPE, text=True
+        )
+        for out in outs
+    ]
+    for process in running:
+        errors = process.communicate()[1]
+        assert process.returncode == 0, errors
+    made = [path.name for path in shared.glob("*/[!.]*")]
+    assert len([name for name in made if not name.endswith("manifest.json")]) == 3, made
+    weights = {load_manifest(out / "model")["report"]["weights_sha256"] for out in outs}
+    assert len(weights) == 1
+    # Held in one place, a model that both have is not held in the other.
+    with exclusive_use(outs[0] / "model"), exclusive_use(outs[1] / "model"):
+        pass
 
 
 def test_several_models_answer_together(

@@ -520,15 +520,19 @@ def test_a_row_that_trains_another_model_says_so(place: Place) -> None:
 def test_one_seed_at_a_time(place: Place) -> None:
     from tiny_models import write_tiny_encoder
 
-    settings = {"model": str(write_tiny_encoder(place.folder / "tiny")), "seeds": 1}
+    model = str(write_tiny_encoder(place.folder / "tiny"))
     row = "sw-hard-em-encoder"
-    second = place.reproduce(row, seed=1, **settings)
+    second = place.reproduce(row, seed=1, model=model)
     assert [one["seed"] for one in second["runs"]] == [1]
     assert not place.result(row, 0).exists()
     before = place.result(row, 1).stat().st_mtime_ns
-    both = place.reproduce(row, seed=0, seeds=2, model=settings["model"])
+    both = place.reproduce(row, seed=0, model=model)
     assert [one["seed"] for one in both["runs"]] == [0, 1]
     assert place.result(row, 1).stat().st_mtime_ns == before
+    # A mean is of runs with the same settings, but what another row asks for changes no row.
+    other = str(write_tiny_encoder(place.folder / "other"))
+    assert [one["seed"] for one in place.reproduce(row, seed=2, model=other)["runs"]] == [2]
+    assert [one["seed"] for one in place.reproduce("sw")["runs"]] == [0, 0, 1, 2]
 
 
 def test_the_page_is_of_the_results_only(

@@ -191,8 +191,8 @@ def test_workers_end_with_a_main_process_that_is_killed(tmp_path: Path) -> None:
         [sys.executable, "-m", "umcqa", "score", *arguments, "--workers", "2"],
         stderr=subprocess.DEVNULL,
     )
-    # Two workers, and the process that looks after what they share. Others of the start come and
-    # go, so all of them are at work only when it stays the same ones.
+    # Two workers, and what looks after what they share. Others of the start come and go, so all of
+    # them are at work only when it stays the same ones.
     workers: set[psutil.Process] = set()
     while (len(workers) < 3 or workers != set(process.children())) and process.poll() is None:
         workers = set(process.children())

@@ -128,9 +128,10 @@ def _predictions(
             yield replace(best, probabilities=probabilities, evidence=one.evidence)
         return
     from umcqa.mixing import MODEL_VOTES, mix
-    from umcqa.run_folder import votes_of_run
+    from umcqa.run_folder import trained_models, votes_of_run
     from umcqa.training import predict
 
+    trained_models(model)  # which says if there are none, before anything is scored
     votes = votes_of_run(model) if model_votes is None else model_votes
     votes = MODEL_VOTES if votes is None else votes
     first, second = tee(questions)

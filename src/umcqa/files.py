@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import platform
 import shutil
@@ -21,8 +22,11 @@ from umcqa.data.textfiles import read_lines
 from umcqa.errors import InputError
 from umcqa.question import Question, to_row, visible_line
 
+logger = logging.getLogger(__name__)
+
 FOLDER_MANIFEST = "_manifest.json"  # of a folder of parts, in it
 MODEL_MANIFEST = "umcqa.json"  # of a trained model, in its folder
+FOLDER_LOCK = ".lock"  # of a folder that a model is trained in, in it
 SCHEMA = 1  # of manifests, and of what commands print with --json
 # Libraries that can change a result; those that are installed are named in a manifest.
 _RESULT_LIBRARIES = (
@@ -254,8 +258,29 @@ def commit() -> str | None:
     return found.stdout.strip() or None
 
 
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Make a shared file or folder while no other process does; wait for one that began before."""
+    from filelock import FileLock, Timeout
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path.with_name(f".{path.name}.lock"))  # let go of even by kill -9
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        logger.info("another command is making %s: waiting for it", path)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def link_folder(source: Path, target: Path) -> None:
-    """The files of a folder in another one, too, without taking their room twice."""
+    """The files of a folder in another one, too, without taking their room twice.
+
+    Its lock stays its own: linked, both folders would be held at once.
+    """
 
     def link(one: str, other: str) -> None:
         Path(other).unlink(missing_ok=True)
@@ -264,7 +289,8 @@ def link_folder(source: Path, target: Path) -> None:
         except OSError:  # another file system, or one without links
             shutil.copy2(one, other)
 
-    shutil.copytree(source, target, copy_function=link, dirs_exist_ok=True)
+    ignored = shutil.ignore_patterns(FOLDER_LOCK)
+    shutil.copytree(source, target, ignore=ignored, copy_function=link, dirs_exist_ok=True)
 
 
 def copy_with_manifest(source: Path, target: Path, **other: Any) -> None:

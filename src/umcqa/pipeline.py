@@ -35,6 +35,7 @@ from umcqa.files import (
     copy_with_manifest,
     fingerprint_files,
     link_folder,
+    one_at_a_time,
     read_manifest,
     refuse_overwriting,
     to_json,
@@ -158,7 +159,7 @@ class _Run:
         data = self.config.data
         loaded = self._stage("load", QUESTIONS, self._load_key(data), self._loader(data))
         # Only now, so that bad input leaves a folder's config and results in step.
-        write_text(self.folder / CONFIG, to_toml(self.config))
+        self._write_config()
         scored = self._score_stage("score", self.folder / QUESTIONS, SCORES, loaded)
         select_key = [scored["sha256"], asdict(self.config.select)]
         selected = self._stage("select", CANDIDATES, select_key, self._selector(SCORES))
@@ -168,6 +169,13 @@ class _Run:
             evaluate_key += self._learn(loaded, selected)
         evaluated = self._stage("evaluate", METRICS, evaluate_key, self._evaluate)
         return {"stages": self.stages, "metrics": evaluated["metrics"]}
+
+    def _write_config(self) -> None:
+        path, text = self.folder / CONFIG, to_toml(self.config)
+        if path.exists() and path.read_text(encoding="utf-8") != text:
+            # Until this run has ended, what is there is of other settings: not a run to be used.
+            (self.folder / METRICS).unlink(missing_ok=True)
+        write_text(path, text)
 
     def _prepare_more(self) -> list[str]:
         """Questions of another set to learn from as well; return what they depend on."""
@@ -370,10 +378,11 @@ class _Run:
         """
         key = _digest(inputs)
         path = place / f"{key[:16]}.jsonl"
-        made = read_manifest(path)
-        whole = path.exists() and fingerprint_files(path) == made.get("sha256")
-        if made.get("key") != key or not whole:
-            make(path, key)
+        with one_at_a_time(path):
+            made = read_manifest(path)
+            whole = path.exists() and fingerprint_files(path) == made.get("sha256")
+            if made.get("key") != key or not whole:
+                make(path, key)
         return path
 
     def _score(self, asked: Path, path: Path, key: str) -> dict[str, Any]:
@@ -386,20 +395,27 @@ class _Run:
     def _trainer(self, lessons: _Lessons, config: TrainConfig, inputs: Any) -> Make:
         def make(path: Path, key: str) -> dict[str, Any]:
             common = _digest([versions(), inputs])
-            folder = self.shared / "models" / common[:16] if self.shared else path.parent
-            mark = folder / "run.key"
-            # A training of other settings is not gone on with, but the same one is.
-            if not mark.exists() or mark.read_text(encoding="utf-8") != common:
-                begin_anew(folder)
-                write_text(mark, common)
             questions = list(load(self.folder / QUESTIONS))
             found = load_candidates(lessons.candidates)
             if self._more:
                 self._add_more(questions, found)
-            report = train(
-                questions, found.values(), out=folder, config=config, left_out=lessons.left_out
-            )
-            if folder != path.parent:
+
+            def train_in(folder: Path) -> dict[str, Any]:
+                mark = folder / "run.key"
+                # A training of other settings is not gone on with, but the same one is.
+                if not mark.exists() or mark.read_text(encoding="utf-8") != common:
+                    begin_anew(folder)
+                    write_text(mark, common)
+                return train(
+                    questions, found.values(), out=folder, config=config, left_out=lessons.left_out
+                )
+
+            if self.shared is None:
+                report = train_in(path.parent)
+            else:
+                folder = self.shared / "models" / common[:16]
+                with one_at_a_time(folder):
+                    report = train_in(folder)
                 begin_anew(path.parent)
                 link_folder(folder, path.parent)
             made = {"key": key, "sha256": fingerprint_files(path), "report": report}

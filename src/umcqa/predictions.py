@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,10 @@ def _prediction(row: dict[str, Any]) -> Prediction:
     if numbers is not None:
         found = predict_from(_id(row), _numbers(numbers))
         given = _numbers(numbers) if "probabilities" in row else None
-        return replace(found, probabilities=given, evidence=_evidence(row))
+        evidence = None
+        with suppress(TypeError, ValueError):  # other programs may write it in another form
+            evidence = _evidence(row)
+        return replace(found, probabilities=given, evidence=evidence)
     answer = row["answer"]
     if not isinstance(answer, int) or isinstance(answer, bool) or answer < 0:
         raise ValueError("the answer is not a choice's index")

@@ -10,6 +10,7 @@ from umcqa.config import RunConfig, ScoreConfig, TrainConfig, load_config
 from umcqa.errors import InputError
 from umcqa.files import MODEL_MANIFEST
 from umcqa.models import identify_model
+from umcqa.models.catalogue import BUILT_IN
 
 QUESTIONS, SCORES, CANDIDATES = "questions.jsonl", "scores.jsonl", "candidates.jsonl"
 MODEL, PREDICTIONS = "model", "predictions.jsonl"
@@ -32,13 +33,12 @@ def trained_models(model: str | Path) -> list[str]:
         return [str(model)]
     # By its settings: a run of before may have left more models there.
     folders = [Path(model) / name for name in model_configs(config)]
-    for folder in folders:
-        if not (folder / MODEL_MANIFEST).is_file():
-            raise InputError(
-                f"{folder.name} is not trained yet: finish the run by the umcqa run command that "
-                "began it",
-                str(model),
-            )
+    # Metrics are what a run ends with. Models without them may be of other settings.
+    ends = [Path(model) / METRICS, *(folder / MODEL_MANIFEST for folder in folders)]
+    if not all(end.is_file() for end in ends):
+        raise InputError(
+            "the run has not ended: finish it by the umcqa run command that began it", str(model)
+        )
     return [str(folder) for folder in folders]
 
 
@@ -60,10 +60,13 @@ def score_of_run(model: str | Path) -> ScoreConfig | None:
 
 
 def _config_of_run(model: str | Path) -> RunConfig | None:
+    from umcqa.training import check_training  # which asks this module for a run's models
+
     path = Path(model) / CONFIG
-    if not path.is_file():
+    if str(model) in BUILT_IN or not path.is_file():  # a folder of that name is ./name
         return None
     config = load_config(path)
     if not config.train.enabled:
         raise InputError("this run trained no model: give one that did", str(model))
+    check_training(config.train)
     return config

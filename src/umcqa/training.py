@@ -24,7 +24,7 @@ from umcqa.candidates import (
 )
 from umcqa.config import TrainConfig
 from umcqa.errors import InputError
-from umcqa.files import MODEL_MANIFEST, SCHEMA, commit, versions
+from umcqa.files import FOLDER_LOCK, MODEL_MANIFEST, SCHEMA, commit, versions
 from umcqa.predictions import Prediction
 from umcqa.question import Question, visible_line
 from umcqa.run_folder import trained_models
@@ -300,7 +300,7 @@ def digest_of_model(path: Path) -> str:
     files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
     digest = hashlib.sha256()
     for file in files:
-        if file.name != ".lock":
+        if file.name != FOLDER_LOCK:
             digest.update(f"{file.name} {sha256_of_file(file)}\n".encode())
     return digest.hexdigest()
 

@@ -9,6 +9,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
 from umcqa.errors import InputError
@@ -41,13 +43,33 @@ def share(
         source, failure = iter(items), None
         while failure is None:
             try:
-                waiting.append(pool.submit(_work, next(source)))
+                item = next(source)
+                with _without_interrupts():
+                    waiting.append(pool.submit(_work, item))
             except Exception as error:  # the end, or what is wrong there: what came before is first
                 failure = error
             while len(waiting) > (2 * workers if failure is None else 0):
                 yield waiting.popleft().result()
         if not isinstance(failure, StopIteration):
             raise failure
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Ctrl-C is the main process's to handle: processes that start here never hear of it.
+
+    Their own code would ignore it only once it runs, half a second after their start. One that
+    comes here in between is handled at the end.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # whose own start would let interrupts in again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # A worker gets the function once, when it starts: it may hold the word counts of a whole corpus.
@@ -57,7 +79,7 @@ _function: Callable[[Any], Any] | None = None
 def _start(function: Callable[[Any], Any], parent: int) -> None:
     global _function
     _function = function
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it was not held back
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 

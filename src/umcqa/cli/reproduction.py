@@ -24,7 +24,9 @@ def reproduce_command(
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="Runs of each trained row; by default three of Hard-EM on MC500."),
+        typer.Option(
+            min=1, help="Runs of each trained row; by default three of the main on MC500."
+        ),
     ] = None,
     seed: Annotated[
         int | None,

@@ -25,6 +25,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from umcqa.errors import InputError
+from umcqa.files import FOLDER_LOCK
 
 try:
     import fcntl
@@ -35,7 +36,6 @@ logger = logging.getLogger(__name__)
 
 _MANIFEST = "manifest.json"
 _STATE = "state.json"
-_LOCK = ".lock"
 _FINISHED_NAME = re.compile(r"step-(\d{8})")
 _UNFINISHED_PREFIX = ".unfinished-"
 
@@ -64,7 +64,7 @@ def exclusive_use(folder: Path) -> Iterator[None]:
     """Hold a folder against a second process; the system lets go of it even after kill -9."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock_file = (folder / _LOCK).open("w")
+        lock_file = (folder / FOLDER_LOCK).open("w")
     except OSError as error:
         raise InputError(
             f"cannot be a folder to train in ({error.strerror}): choose another", str(folder)

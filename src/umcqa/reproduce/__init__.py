@@ -27,7 +27,7 @@ from umcqa.reproduce.rows import (
     rows_of,
     with_paper_tags,
 )
-from umcqa.reproduce.runner import read_result, run_row
+from umcqa.reproduce.runner import fingerprint_row, read_result, run_row
 from umcqa.reproduce.tables import (
     accuracy_table,
     candidate_table,
@@ -70,24 +70,25 @@ def reproduce(
         raise InputError(f"no row {', '.join(unknown)}: the rows are {', '.join(known)}")
     path = find_benchmark(benchmark, data)
     place = _place(Path(results), limit)
-    runs: list[tuple[str, int]] = []
-    for row in known:
-        config = row_config(benchmark, profile, row)
-        trained = config.train.enabled
-        count = max(_seeds(benchmark, row, seeds), (seed or 0) + 1) if trained else 1
-        for number in range(count):
-            runs.append((row, number))
-            if row in (rows or known) and (seed in (None, number) or not trained):
-                filled = _fill(config, path, limit, spans, model, reader)
-                seeded = replace(filled, seed=number, train=replace(filled.train, seed=number))
-                run_row(benchmark, row, number, seeded, profile, Path(work), place)
-    # Only now: other commands may have made theirs meanwhile, or earlier, with other settings.
-    found: dict[str, list[dict[str, Any]]] = {}
+    asked = {
+        row: _fill(row_config(benchmark, profile, row), path, limit, spans, model, reader)
+        for row in known
+        if row in (rows or known)
+    }
+    for row, config in asked.items():
+        if not config.train.enabled:
+            numbers = [0]
+        else:
+            numbers = [seed] if seed is not None else [*range(_seeds(benchmark, row, seeds))]
+        for number in numbers:
+            run_row(benchmark, row, number, _seeded(config, number), profile, Path(work), place)
     target = place / benchmark
-    for row, number in runs:
-        one = read_result(target / f"{row}-{number}.json")
-        if one and (one["limit"], one["profile"]) == (limit, profile):
-            found.setdefault(row, []).append(one)
+    # Only now: other commands may have made theirs meanwhile.
+    found = {
+        row: of_row
+        for row in known
+        if (of_row := _results_of(target, row, profile, limit, asked.get(row)))
+    }
     if profile == RECIPE:
         summary = summarise_recipe(benchmark, limit, found)
         write_text(target / "recipe.json", json.dumps(summary, indent=1) + "\n")
@@ -112,6 +113,23 @@ def write_document(results: str | Path, out: str | Path) -> None:
         for name in ("summary", "recipe")
     )
     write_text(out, render(found, recipes))
+
+
+def _results_of(
+    target: Path, row: str, profile: str, limit: int | None, asked: RunConfig | None
+) -> list[dict[str, Any]]:
+    """The results of a row, by seed; of one that is asked for, those with these settings."""
+    found = [one for path in target.glob(f"{row}-*.json") if (one := read_result(path))]
+    return [
+        one
+        for one in sorted(found, key=lambda one: int(one["seed"]))
+        if (one["row"], one["profile"], one["limit"]) == (row, profile, limit)
+        and (not asked or fingerprint_row(_seeded(asked, one["seed"])) == one["fingerprint"])
+    ]
+
+
+def _seeded(config: RunConfig, seed: int) -> RunConfig:
+    return replace(config, seed=seed, train=replace(config.train, seed=seed))
 
 
 def _place(results: Path, limit: int | None) -> Path:
