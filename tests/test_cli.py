@@ -245,27 +245,6 @@ def test_a_killed_command_leaves_no_output(tmp_path: Path) -> None:
     assert not out.parent.exists()
 
 
-@pytest.mark.parametrize("seconds", [0.15, 0.5], ids=["while they start", "at work"])
-def test_an_interrupt_with_workers_is_one_line(tmp_path: Path, seconds: float) -> None:
-    questions = [make_question(n, passage=f"{n} " + "word " * 3000) for n in range(3000)]
-    write_questions(tmp_path / "q.jsonl", questions)
-    out = tmp_path / "out" / "s.jsonl"
-    arguments = ["score", "--data", str(tmp_path / "q.jsonl"), "--out", str(out), "--workers", "2"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "umcqa", *arguments],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    while not list(out.parent.glob(".s.jsonl.*")) and process.poll() is None:
-        time.sleep(0.01)
-    time.sleep(seconds)
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.communicate()[1] == "interrupted\n"
-    assert process.returncode == 130
-    assert not out.exists()
-
-
 def test_a_closed_pipe_is_met_in_silence() -> None:
     script = f"{sys.executable} -m umcqa data sample | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)

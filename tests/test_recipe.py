@@ -343,12 +343,12 @@ def test_a_run_answers_other_questions_with_all_its_models_and_votes(
         assert command.error.endswith("give at least 1\n")
     (out / "config.toml").write_text(saved_config, encoding="utf-8")
     (out / "model-2" / "umcqa.json").unlink()
-    assert_not_ended(command, out, *asked)
+    assert_not_ended(command, out, "model-2/umcqa.json", *asked)
 
 
-def assert_not_ended(command: Command, run: Path, *asked: str) -> None:
+def assert_not_ended(command: Command, run: Path, missing: str, *asked: str) -> None:
     command.run("predict", *asked, code=2)
-    assert command.error.startswith(f"{run}: the run has not ended: finish it by the umcqa run")
+    assert command.error.startswith(f"{run}: no {missing} in it: finish the run by the umcqa run")
 
 
 def test_a_run_that_was_stopped_does_not_answer_by_the_models_of_before(
@@ -360,10 +360,15 @@ def test_a_run_that_was_stopped_does_not_answer_by_the_models_of_before(
     asked = ("--data", str(data), "--model", str(out), "--out", str(tmp_path / "p.jsonl"))
     command.run("predict", *asked)
     before = load_manifest(out / "model")
+    # What is plainly wrong changes nothing.
+    wrong = ("--precision", "half"), ("--objective", "best"), ("--annealing", "x"), ("--long", "x")
+    for flags in (*wrong, ("--matcher", "x"), ("--predict-split", "nosuch")):
+        command.run(*run, *flags, code=2)
+        command.run("predict", *asked)
     absurd = ("--learning-rate", "1e30", "--warmup", "0", "--precision", "float32")
     command.run(*run, *absurd, code=2)
     assert load_config(out / "config.toml").train.learning_rate == 1e30
-    assert_not_ended(command, out, *asked)
+    assert_not_ended(command, out, "metrics.json", *asked)
     command.run(*run)
     command.run("predict", *asked)
     assert (

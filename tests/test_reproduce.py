@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 import umcqa
 from conftest import Command, make_question
 from umcqa.evaluation import interval95
-from umcqa.files import commit, read_manifest, write_questions
+from umcqa.files import commit, one_at_a_time, read_manifest, write_questions
 from umcqa.pipeline import run
 from umcqa.reproduce import reproduce, write_document
 from umcqa.reproduce.claims import check_claims
@@ -529,10 +531,26 @@ def test_one_seed_at_a_time(place: Place) -> None:
     both = place.reproduce(row, seed=0, model=model)
     assert [one["seed"] for one in both["runs"]] == [0, 1]
     assert place.result(row, 1).stat().st_mtime_ns == before
-    # A mean is of runs with the same settings, but what another row asks for changes no row.
+    # A mean is of runs with the same settings, and what is no result counts nothing.
     other = str(write_tiny_encoder(place.folder / "other"))
     assert [one["seed"] for one in place.reproduce(row, seed=2, model=other)["runs"]] == [2]
-    assert [one["seed"] for one in place.reproduce("sw")["runs"]] == [0, 0, 1, 2]
+    result = place.result(row, 0)
+    result.with_name(f"{row}-0-old.json").write_bytes(result.read_bytes())
+    result.with_name(f"{row}-tables.json").write_text('{"schema": 1}', encoding="utf-8")
+    found = [(one["row"], one["seed"]) for one in place.reproduce("sw")["runs"]]
+    assert found == [("sw", 0), (row, 0), (row, 1)]
+
+
+def test_a_row_is_made_by_one_command_at_a_time(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with one_at_a_time(place.folder / "work" / "mc500" / "sw-0"):
+            made = pool.submit(place.reproduce, "sw")
+            while "waiting for it" not in caplog.text and not made.done():
+                time.sleep(0.01)
+            assert not place.result("sw").exists()
+        assert list(made.result()["rows"]) == ["sw"]
 
 
 def test_the_page_is_of_the_results_only(

@@ -19,7 +19,7 @@ from umcqa.config import TrainConfig
 from umcqa.errors import InputError
 from umcqa.files import write_questions, write_rows
 from umcqa.question import Question
-from umcqa.training import make_recipe
+from umcqa.training import check_training, make_recipe
 
 CHOICES = ("the old barn", "the red fox", "an egg", "the hen")
 ASKED = ("Where did the fox ran to?", "Who was hungry?", "What did it ate?", "Who was not happy?")
@@ -437,4 +437,4 @@ def test_what_is_given_goes_before_the_preset(
 
 def test_a_way_with_long_passages_that_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="'squeeze': the ways are cut, windows"):
-        make_recipe(TrainConfig(long="squeeze"), "encoder")
+        check_training(TrainConfig(long="squeeze"))

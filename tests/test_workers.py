@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,6 +185,38 @@ def test_what_is_wrong_first_is_told_first(command: Command, tmp_path: Path) -> 
         assert command.error.startswith(f"{tmp_path / 'q.csv'}:7: the id '0' is used twice")
 
 
+def find_workers(process: psutil.Process) -> list[psutil.Process]:
+    """Those that have begun; a process that is just being made has its parent's name yet."""
+    found = []
+    for one in process.children():
+        with suppress(psutil.Error):
+            if any("popen_loky" in word for word in one.cmdline()):
+                found.append(one)
+    return found
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5], ids=["while they start", "at work"])
+def test_an_interrupt_is_one_line(tmp_path: Path, seconds: float) -> None:
+    questions = [make_question(n, passage=f"{n} " + "word " * 3000) for n in range(3000)]
+    write_questions(tmp_path / "q.jsonl", questions)
+    out = tmp_path / "out" / "s.jsonl"
+    arguments = ["score", "--data", str(tmp_path / "q.jsonl"), "--out", str(out), "--workers", "2"]
+    process = psutil.Popen(
+        [sys.executable, "-m", "umcqa", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not find_workers(process) and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate() == ("", "interrupted\n")
+    assert process.returncode == 130
+    assert not out.exists()
+
+
 def test_workers_end_with_a_main_process_that_is_killed(tmp_path: Path) -> None:
     write_questions(tmp_path / "q.jsonl", many(60_000))
     arguments = ["--data", str(tmp_path / "q.jsonl"), "--out", str(tmp_path / "s.jsonl")]
@@ -191,16 +224,15 @@ def test_workers_end_with_a_main_process_that_is_killed(tmp_path: Path) -> None:
         [sys.executable, "-m", "umcqa", "score", *arguments, "--workers", "2"],
         stderr=subprocess.DEVNULL,
     )
-    # Two workers, and what looks after what they share. Others of the start come and go, so all of
-    # them are at work only when it stays the same ones.
-    workers: set[psutil.Process] = set()
-    while (len(workers) < 3 or workers != set(process.children())) and process.poll() is None:
-        workers = set(process.children())
-        time.sleep(0.3)
+    while len(workers := find_workers(process)) < 2 and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.3)  # so that they are at work
+    children = process.children()  # those that look after what the workers share, too
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    _, alive = psutil.wait_procs(workers, timeout=10)
-    assert len(workers) >= 3
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert len(workers) == 2
+    assert set(workers) < set(children)
     assert not alive
 
 

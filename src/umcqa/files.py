@@ -268,7 +268,7 @@ def one_at_a_time(path: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        logger.info("another command is making %s: waiting for it", path)
+        logger.warning("another command is making %s: waiting for it", path)
         lock.acquire()
     try:
         yield

@@ -59,6 +59,7 @@ from umcqa.run_folder import (
     SCORES,
     model_configs,
 )
+from umcqa.scoring import check_scoring
 from umcqa.selection import Candidates, check_selection, select
 from umcqa.stages import (
     load_to_file,
@@ -141,11 +142,13 @@ class _Run:
         self.shared = shared
         self.stages: dict[str, dict[str, Any]] = {}
         self._reports: list[dict[str, Any]] = []  # of all trainings, also earlier rounds'
+        self._begun = False  # whether the config is written
         self._more: list[str] = []  # of the other set to learn from, if there is one
         assert config.select.threshold is not None  # filled in by `run`
         assert config.select.max_candidates is not None
         self.threshold = config.select.threshold
         self.max_candidates = config.select.max_candidates
+        check_scoring(config.score.scorer, config.score.matcher)
         check_selection(self.threshold, self.max_candidates)
         if config.train.enabled:
             self._models = model_configs(config)
@@ -156,26 +159,43 @@ class _Run:
             raise InputError("--more-data is there to learn from: train, or leave it away")
 
     def run(self) -> dict[str, Any]:
-        data = self.config.data
+        data, trains = self.config.data, self.config.train.enabled
         loaded = self._stage("load", QUESTIONS, self._load_key(data), self._loader(data))
+        asked = self._load_asked(loaded) if trains else {}
         # Only now, so that bad input leaves a folder's config and results in step.
-        self._write_config()
+        self._begin()
         scored = self._score_stage("score", self.folder / QUESTIONS, SCORES, loaded)
         select_key = [scored["sha256"], asdict(self.config.select)]
         selected = self._stage("select", CANDIDATES, select_key, self._selector(SCORES))
         evaluate_key: list[Any] = [loaded["sha256"], scored["key"], selected["key"]]
-        if self.config.train.enabled:
+        if trains:
             self._more = self._prepare_more()
-            evaluate_key += self._learn(loaded, selected)
+            evaluate_key += self._learn(loaded, selected, asked)
         evaluated = self._stage("evaluate", METRICS, evaluate_key, self._evaluate)
         return {"stages": self.stages, "metrics": evaluated["metrics"]}
 
-    def _write_config(self) -> None:
-        path, text = self.folder / CONFIG, to_toml(self.config)
-        if path.exists() and path.read_text(encoding="utf-8") != text:
-            # Until this run has ended, what is there is of other settings: not a run to be used.
-            (self.folder / METRICS).unlink(missing_ok=True)
-        write_text(path, text)
+    def _load_asked(self, loaded: dict[str, Any]) -> dict[str | None, dict[str, Any]]:
+        """The questions that the models are to answer, before anything is learned for them."""
+        found: dict[str | None, dict[str, Any]] = {}
+        for split in self._splits():
+            if split is None:
+                found[split] = loaded
+                continue
+            data = replace(self.config.data, split=split, sample=self.config.predict.sample)
+            data = override(data, path=self.config.predict.path)
+            name, output = f"load {split}", self._questions(split).name
+            found[split] = self._stage(name, output, self._load_key(data), self._loader(data))
+        return found
+
+    def _begin(self) -> None:
+        if not all(stage["reused"] for stage in self.stages.values()):
+            self._reopen()
+        write_text(self.folder / CONFIG, to_toml(self.config))
+        self._begun = True
+
+    def _reopen(self) -> None:
+        """Metrics are what a run ends with: until it has ended anew, its folder is no model."""
+        (self.folder / METRICS).unlink(missing_ok=True)
 
     def _prepare_more(self) -> list[str]:
         """Questions of another set to learn from as well; return what they depend on."""
@@ -193,20 +213,17 @@ class _Run:
         selected = self._stage("select more", candidates, select_key, self._selector(scores))
         return [loaded["fingerprint"], selected["sha256"]]
 
-    def _learn(self, loaded: dict[str, Any], selected: dict[str, Any]) -> list[Any]:
+    def _learn(
+        self,
+        loaded: dict[str, Any],
+        selected: dict[str, Any],
+        asked: Mapping[str | None, dict[str, Any]],
+    ) -> list[Any]:
         """Train and predict; return what the predictions depend on."""
         trained = self._train_in_rounds(loaded, selected)
         made = [*trained]
-        for split in self._splits():
+        for split, found in asked.items():
             questions = self._questions(split)
-            if split:
-                data = replace(self.config.data, split=split, sample=self.config.predict.sample)
-                data = override(data, path=self.config.predict.path)
-                found = self._stage(
-                    f"load {split}", questions.name, self._load_key(data), self._loader(data)
-                )
-            else:
-                found = loaded
             made.append(
                 self._stage(
                     f"predict {split}" if split else "predict",
@@ -333,6 +350,8 @@ class _Run:
             and fingerprint_files(path) == manifest.get("sha256")
         )
         if not reused:
+            if self._begun:
+                self._reopen()
             manifest = make(path, key)
         self.stages[name] = {"seconds": time.perf_counter() - started, "reused": reused}
         return manifest

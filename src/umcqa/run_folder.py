@@ -34,11 +34,13 @@ def trained_models(model: str | Path) -> list[str]:
     # By its settings: a run of before may have left more models there.
     folders = [Path(model) / name for name in model_configs(config)]
     # Metrics are what a run ends with. Models without them may be of other settings.
-    ends = [Path(model) / METRICS, *(folder / MODEL_MANIFEST for folder in folders)]
-    if not all(end.is_file() for end in ends):
-        raise InputError(
-            "the run has not ended: finish it by the umcqa run command that began it", str(model)
-        )
+    for path in (Path(model) / METRICS, *(folder / MODEL_MANIFEST for folder in folders)):
+        if not path.is_file():
+            raise InputError(
+                f"no {path.relative_to(model)} in it: finish the run by the umcqa run command "
+                "that began it, or copy the whole folder",
+                str(model),
+            )
     return [str(folder) for folder in folders]
 
 
@@ -63,7 +65,7 @@ def _config_of_run(model: str | Path) -> RunConfig | None:
     from umcqa.training import check_training  # which asks this module for a run's models
 
     path = Path(model) / CONFIG
-    if str(model) in BUILT_IN or not path.is_file():  # a folder of that name is ./name
+    if model in BUILT_IN or not path.is_file():  # a folder of that name is ./name
         return None
     config = load_config(path)
     if not config.train.enabled:

@@ -19,6 +19,7 @@ from umcqa.candidates import (
     Lesson,
     LessonSettings,
     SoftTargets,
+    check_objective,
     load_candidates,
     make_lessons,
 )
@@ -139,7 +140,16 @@ def _lesson_settings(config: TrainConfig) -> LessonSettings:
 
 
 def check_training(config: TrainConfig) -> None:
-    """Refuse numbers that mean nothing."""
+    """Refuse names that are none, and numbers that mean nothing."""
+    from umcqa.neural.passages import check_long
+
+    check_objective(config.objective)
+    if config.annealing not in ANNEALINGS:
+        raise InputError(f"unknown annealing {config.annealing!r}: {' or '.join(ANNEALINGS)}")
+    if config.precision not in (None, *PRECISIONS):
+        raise InputError(f"unknown precision {config.precision!r}: {' or '.join(PRECISIONS)}")
+    if config.long is not None:
+        check_long(config.long)
     for what in ("rounds", "folds", "models"):
         if getattr(config, what) < 1:
             raise InputError(f"{getattr(config, what)} {what}: give at least 1")
@@ -173,13 +183,8 @@ def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
     from umcqa.neural.choice_training import ChoiceRecipe
     from umcqa.neural.chooser import ChooserSettings
     from umcqa.neural.loop import LoopSettings, fastest_precision
-    from umcqa.neural.passages import check_long
     from umcqa.neural.processes import current_processes
 
-    if config.annealing not in ANNEALINGS:
-        raise InputError(f"unknown annealing {config.annealing!r}: {' or '.join(ANNEALINGS)}")
-    if config.precision not in (None, *PRECISIONS):
-        raise InputError(f"unknown precision {config.precision!r}: {' or '.join(PRECISIONS)}")
     if config.lora_rank and kind != "lm":
         raise InputError("--lora-rank is for language models: leave it away for an encoder")
     preset = PRESETS[config.preset or ("lm" if kind == "lm" else "paper")]
@@ -188,7 +193,6 @@ def make_recipe(config: TrainConfig, kind: str) -> ChoiceRecipe:
         value = getattr(config, field)
         return getattr(preset, field) if value is None else value
 
-    check_long(given("long"))
     return ChoiceRecipe(
         objective=config.objective,
         reading=ChooserSettings(

@@ -35,9 +35,11 @@ def share(
     # New processes, never copies of this one: a lock that another thread of it holds (a progress
     # bar's, a model's) would stay locked in the copy for ever. And unlike the standard library's
     # they do not run the user's script again.
-    from loky import ProcessPoolExecutor
+    with _without_interrupts():
+        from loky import ProcessPoolExecutor
 
-    with ProcessPoolExecutor(workers, initializer=_start, initargs=(function, os.getpid())) as pool:
+        pool = ProcessPoolExecutor(workers, initializer=_start, initargs=(function, os.getpid()))
+    with pool:
         # A bounded queue: the source is read no further than the workers are busy.
         waiting: deque[Future[Result]] = deque()
         source, failure = iter(items), None
@@ -56,20 +58,25 @@ def share(
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Ctrl-C is the main process's to handle: processes that start here never hear of it.
+    """Hold Ctrl-C back while processes start: they never hear of it, and the start is whole.
 
-    Their own code would ignore it only once it runs, half a second after their start. One that
-    comes here in between is handled at the end.
+    Their own code would ignore it only once it runs, half a second after their start.
     """
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
     resource_tracker.ensure_running()  # whose own start would let interrupts in again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    came: list[int] = []  # a library's thread may take what is blocked in this one
+    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 # A worker gets the function once, when it starts: it may hold the word counts of a whole corpus.

@@ -118,14 +118,24 @@ def write_document(results: str | Path, out: str | Path) -> None:
 def _results_of(
     target: Path, row: str, profile: str, limit: int | None, asked: RunConfig | None
 ) -> list[dict[str, Any]]:
-    """The results of a row, by seed; of one that is asked for, those with these settings."""
-    found = [one for path in target.glob(f"{row}-*.json") if (one := read_result(path))]
-    return [
-        one
-        for one in sorted(found, key=lambda one: int(one["seed"]))
-        if (one["row"], one["profile"], one["limit"]) == (row, profile, limit)
-        and (not asked or fingerprint_row(_seeded(asked, one["seed"])) == one["fingerprint"])
-    ]
+    """The results of a row, by seed, all of the same settings: those asked for, or the first's."""
+    found = []
+    for path in target.glob(f"{row}-*.json"):
+        one = read_result(path)
+        known = (one.get("row"), one.get("profile"), one.get("limit"))
+        if known == (row, profile, limit) and path.stem == f"{row}-{one['seed']}":
+            found.append(one)
+    found.sort(key=lambda one: int(one["seed"]))
+    if asked:
+        wanted = {one["seed"]: fingerprint_row(_seeded(asked, one["seed"])) for one in found}
+        return [one for one in found if one["fingerprint"] == wanted[one["seed"]]]
+    return [one for one in found if _settings_of(one) == _settings_of(found[0])]
+
+
+def _settings_of(result: dict[str, Any]) -> dict[str, Any]:
+    """A result's settings but its seed."""
+    config = {**result["config"], "seed": 0}
+    return {**config, "train": {**config.get("train", {}), "seed": 0}}
 
 
 def _seeded(config: RunConfig, seed: int) -> RunConfig:

@@ -23,6 +23,7 @@ from umcqa.files import (
     SCHEMA,
     commit,
     fingerprint_files,
+    one_at_a_time,
     read_manifest,
     to_json,
     versions,
@@ -54,22 +55,34 @@ def run_row(
     """The row's result: read from its file where that is of the same settings, else made."""
     path = results / benchmark / f"{row}-{seed}.json"
     fingerprint = fingerprint_row(config)
+    folder = work / benchmark / f"{row}-{seed}"
     done = read_result(path)
     if done.get("fingerprint") == fingerprint:
         return done
-    logger.info("%s %s, seed %d", benchmark, row, seed)
-    folder = work / benchmark / f"{row}-{seed}"
+    with one_at_a_time(folder):  # whatever the settings: they have the same place
+        done = read_result(path)
+        if done.get("fingerprint") == fingerprint:  # which another command has made meanwhile
+            return done
+        logger.info("%s %s, seed %d", benchmark, row, seed)
+        result = _make_row(benchmark, row, seed, config, profile, folder)
+        result["fingerprint"] = fingerprint
+        write_text(path, json.dumps(result, indent=1) + "\n")
+        return result
+
+
+def _make_row(
+    benchmark: str, row: str, seed: int, config: RunConfig, profile: str, folder: Path
+) -> dict[str, Any]:
     started = time.perf_counter()
     make = _trained if config.train.enabled else _untrained
-    made = make(benchmark, config, folder, work / benchmark)
-    result = {
+    made = make(benchmark, config, folder, folder.parent)
+    return {
         "schema": SCHEMA,
         "benchmark": benchmark,
         "row": row,
         "seed": seed,
         "profile": profile,
         "limit": config.data.limit,
-        "fingerprint": fingerprint,
         **made,
         "wall_seconds": round(time.perf_counter() - started, 1),
         "command": _command(benchmark, row, seed, profile, config),
@@ -78,8 +91,6 @@ def run_row(
         "versions": versions(),
         "config": _without_places(config),
     }
-    write_text(path, json.dumps(result, indent=1) + "\n")
-    return result
 
 
 def _command(benchmark: str, row: str, seed: int, profile: str, config: RunConfig) -> str:
