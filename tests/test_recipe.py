@@ -208,8 +208,20 @@ def test_folds_are_answered_by_models_that_did_not_see_them(
             assert weights == load_manifest(model)["report"]["weights_sha256"]
         for one in umcqa.predict(fold, model):
             assert one.probabilities == pytest.approx(answers[one.id].probabilities, abs=1e-6)
-    command.run(*run[:-2], "--folds", "2", code=2)
-    assert "--rounds 2" in command.error
+    # One round is the first of two. Other questions are answered by the models of all folds.
+    stages = command.json(*run[:-2], "--folds", "2", "--model-votes", "2")["stages"]
+    learning = ["train fold 1", "train fold 2", "predict", "answer"]
+    assert list(stages)[3:] == [*learning, "evaluate"]
+    assert read(out / "predictions.jsonl") == read(out / "round-1" / "predictions.jsonl")
+    others = [replace(one, id=f"new-{one.id}") for one in questions[:3]]
+    by_each = [list(umcqa.predict(others, out / f"fold-{n}" / "model")) for n in (1, 2)]
+    for one, *alone in zip(umcqa.predict(others, out), *by_each, strict=True):
+        columns = zip(*(each.probabilities or () for each in alone), strict=True)
+        assert one.probabilities == pytest.approx([sum(column) / 2 for column in columns])
+    command.run("report", str(out), "--out", str(tmp_path / "report.html"))
+    command.run("answer", str(data), "--model", str(out))
+    command.run(*run[:-2])
+    assert list(umcqa.predict(others, out)) == list(umcqa.predict(others, out / "model"))
 
 
 def test_folds_with_several_models(

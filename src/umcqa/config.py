@@ -85,7 +85,7 @@ class TrainConfig:
     use_labels: bool = False
     most_labels: int | None = None  # use only so many of them, at random
     rounds: int = 1  # in a run: each after the first learns from scorer and model together
-    folds: int = 1  # in a run: so many models a round, each asked of questions it did not see
+    folds: int = 1  # in a run: parts of the questions, each asked of models of the others
     models: int = 1  # in a run: so many, of seeds that follow; they answer together
     precision: str | None = None  # not set: what this machine does fastest
     seed: int = 0

@@ -9,8 +9,8 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -53,7 +53,6 @@ from umcqa.run_folder import (
     CANDIDATES,
     CONFIG,
     METRICS,
-    MODEL,
     PREDICTIONS,
     QUESTIONS,
     SCORES,
@@ -131,6 +130,14 @@ class _Lessons:
     left_out: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
+class _Learners:
+    """Models that have learned: all of a round, or with folds those of each."""
+
+    digests: dict[str, list[str]]  # of the models, by the place they are in
+    unseen: dict[str, str] = field(default_factory=dict)  # whose models did not see a passage
+
+
 Make: TypeAlias = Callable[[Path, str], dict[str, Any]]  # from output and key to the manifest
 
 
@@ -143,6 +150,7 @@ class _Run:
         self.stages: dict[str, dict[str, Any]] = {}
         self._reports: list[dict[str, Any]] = []  # of all trainings, also earlier rounds'
         self._begun = False  # whether the config is written
+        self._answering: list[str] = []  # the models of the last round
         self._more: list[str] = []  # of the other set to learn from, if there is one
         assert config.select.threshold is not None  # filled in by `run`
         assert config.select.max_candidates is not None
@@ -220,65 +228,64 @@ class _Run:
         asked: Mapping[str | None, dict[str, Any]],
     ) -> list[Any]:
         """Train and predict; return what the predictions depend on."""
-        trained = self._train_in_rounds(loaded, selected)
-        made = [*trained]
+        learners = self._train_in_rounds(loaded, selected)
+        self._answering = self._models_of(learners)
+        made: list[Any] = [learners.digests]
         for split, found in asked.items():
-            questions = self._questions(split)
-            made.append(
-                self._stage(
-                    f"predict {split}" if split else "predict",
-                    self._predictions(split).name,
-                    [found["fingerprint"], *trained],
-                    self._predictor(questions, "", [found["fingerprint"], *trained]),
-                )["sha256"]
+            inputs = [found["fingerprint"], learners.digests]
+            predicted = self._stage(
+                f"predict {split}" if split else "predict",
+                self._predictions(split).name,
+                inputs,
+                self._predictor(self._questions(split), found["fingerprint"], learners),
             )
-            made.append(found["sha256"])
+            made += [predicted["sha256"], found["sha256"]]
             if self.config.predict.model_votes is not None:
-                made.append(self._answer_together(split, found, made[-2]))
+                made.append(self._answer_together(split, found, predicted["sha256"]))
         return made
 
-    def _train_in_rounds(self, loaded: dict[str, Any], selected: dict[str, Any]) -> list[str]:
+    def _train_in_rounds(self, loaded: dict[str, Any], selected: dict[str, Any]) -> _Learners:
         """Train; where there are several rounds, each begins anew from the same start.
 
-        Returns the digests of the last round's models.
+        Returns the models that answer.
         """
+        train, questions = self.config.train, self.folder / QUESTIONS
         lessons = _Lessons(loaded, selected, self.folder / CANDIDATES, self._share_of_round(1))
-        for number in range(1, self.config.train.rounds):
+        for number in range(1, train.rounds):
             place, name = f"round-{number}/", f" round {number}"
-            predictions = f"{place}{PREDICTIONS}"
-            predicted = self._ask_learners(name, place, lessons)
-            inputs = [lessons.selected["sha256"], predicted["sha256"]]
+            learners = self._train_round(name, place, lessons, train.folds)
+            predicted = self._stage(
+                f"predict{name}",
+                f"{place}{PREDICTIONS}",
+                [loaded["fingerprint"], learners.digests],
+                self._predictor(questions, loaded["fingerprint"], learners),
+            )
             selected = self._stage(
                 f"select{name}",
                 f"{place}{CANDIDATES}",
-                [*inputs, self.max_candidates, self._votes],
-                self._reselector(self.folder / predictions),
+                [lessons.selected["sha256"], predicted["sha256"], self.max_candidates, self._votes],
+                self._reselector(self.folder / place / PREDICTIONS),
             )
             candidates = self.folder / place / CANDIDATES
             lessons = _Lessons(loaded, selected, candidates, self._share_of_round(number + 1))
-        return self._train_models("", "", lessons)
+        # The last of several rounds has targets from folds, and learns from all of them.
+        return self._train_round("", "", lessons, train.folds if train.rounds == 1 else 1)
 
-    def _ask_learners(self, name: str, place: str, lessons: _Lessons) -> dict[str, Any]:
-        """What the models of a round say of the questions.
+    def _train_round(self, name: str, place: str, lessons: _Lessons, folds: int) -> _Learners:
+        """Train the models of a round or, of every fold, those that do not learn from it.
 
-        With folds, each question is answered by models that learned from others only: of those
-        that they have seen they repeat what they were told.
+        Of questions that it has seen, a model mostly repeats what it was told.
         """
-        questions = self.folder / QUESTIONS
-        folds = split_into_folds(list(load(questions)), self.config.train.folds)
-        if len(folds) == 1:
-            trained = self._train_models(name, place, lessons)
-            inputs = [lessons.loaded["fingerprint"], *trained]
-            make = self._predictor(questions, place, inputs)
-        else:
-            places = [f"{place}fold-{number}/" for number in range(1, len(folds) + 1)]
-            trained = []
-            for number, (fold, inner) in enumerate(zip(folds, places, strict=True), 1):
-                others = replace(lessons, left_out=frozenset(one.id for one in fold))
-                trained += self._train_models(f"{name} fold {number}", inner, others)
-            inputs = [lessons.loaded["fingerprint"], *trained]
-            make = self._predictor_by_folds(folds, places)
-        return self._stage(f"predict{name}", f"{place}{PREDICTIONS}", inputs, make)
+        parts = split_into_folds(list(load(self.folder / QUESTIONS)), folds)
+        if len(parts) == 1:
+            return _Learners({place: self._train_models(name, place, lessons)})
+        learners = _Learners({})
+        for number, part in enumerate(parts, 1):
+            inner = f"{place}fold-{number}/"
+            others = replace(lessons, left_out=frozenset(one.id for one in part))
+            learners.digests[inner] = self._train_models(f"{name} fold {number}", inner, others)
+            learners.unseen.update((one.passage, inner) for one in part)
+        return learners
 
     def _train_models(self, name: str, place: str, lessons: _Lessons) -> list[str]:
         """Train as many as answer together; return their digests."""
@@ -449,18 +456,20 @@ class _Run:
         others = load(self.folder / _of_more(QUESTIONS))
         questions += (replace(question, answer=None) for question in others)
 
-    def _predictor(self, questions: Path, place: str, inputs: Sequence[str]) -> Make:
-        """By the models of a round; the inputs are the questions' fingerprint and the models'."""
-        models = self._models_of(place)
-        if self.shared is None:
-            return lambda path, key: predict_to_file(load(questions), models, path, key=key)
-        asked, *digests = inputs
-        answered = self.shared / "predictions"
+    def _predictor(self, questions: Path, fingerprint: str, learners: _Learners) -> Make:
+        """By the models of a round; where there are folds, by those that did not see a passage."""
 
         def make(path: Path, key: str) -> dict[str, Any]:
+            if any(one.passage in learners.unseen for one in load(questions)):
+                return _write_predictions(path, key, self._predict_by_folds(questions, learners))
+            models = self._models_of(learners)
+            if self.shared is None:
+                return predict_to_file(load(questions), models, path, key=key)
+            answered = self.shared / "predictions"
+            digests = [one for of_place in learners.digests.values() for one in of_place]
             files = [
                 self._in_common(
-                    answered, [versions(), asked, digest], self._asker(questions, model)
+                    answered, [versions(), fingerprint, digest], self._asker(questions, model)
                 )
                 for model, digest in zip(models, digests, strict=True)
             ]
@@ -472,23 +481,22 @@ class _Run:
     def _asker(questions: Path, model: str) -> Make:
         return lambda path, key: predict_to_file(load(questions), model, path, key=key)
 
-    def _predictor_by_folds(self, folds: Sequence[list[Question]], places: Sequence[str]) -> Make:
-        """Each fold by the models that did not learn from it, in the order of all questions."""
+    def _predict_by_folds(self, questions: Path, learners: _Learners) -> Iterator[Prediction]:
+        """In the order of the questions; those of no fold by all models."""
+        groups: dict[str | None, list[Question]] = {}
+        for question in load(questions):
+            groups.setdefault(learners.unseen.get(question.passage), []).append(question)
+        found = {
+            one.id: one
+            for place, group in groups.items()
+            for one in predict(group, self._models_of(learners, place))
+        }
+        yield from (found[question.id] for question in load(questions))
 
-        def make(path: Path, key: str) -> dict[str, Any]:
-            found = {
-                one.id: one
-                for fold, place in zip(folds, places, strict=True)
-                for one in predict(fold, self._models_of(place))
-            }
-            asked = load(self.folder / QUESTIONS)
-            return _write_predictions(path, key, (found[one.id] for one in asked))
-
-        return make
-
-    def _models_of(self, place: str) -> list[str]:
-        """The models of a round, or of a fold in it."""
-        return [str(self.folder / place / model) for model in self._models]
+    def _models_of(self, learners: _Learners, place: str | None = None) -> list[str]:
+        """The models of a round, or of one of its folds."""
+        places = learners.digests if place is None else [place]
+        return [str(self.folder / one / model) for one in places for model in self._models]
 
     def _reselector(self, predictions: Path) -> Make:
         """The best of scorer and model together, without a threshold, which is the scorer's own."""
@@ -516,6 +524,18 @@ class _Run:
         votes = self.config.predict.model_votes
         return MODEL_VOTES if votes is None else votes
 
+    def _report_training(self) -> dict[str, Any]:
+        """That of the first model, with steps and seconds of all, and the models that answer."""
+        report = read_manifest(Path(self._answering[0]) / MODEL_MANIFEST)["report"]
+        steps, seconds = (sum(one[of] for one in self._reports) for of in ("steps", "seconds"))
+        models = [Path(one).relative_to(self.folder).as_posix() for one in self._answering]
+        return {
+            **report,
+            "steps": steps,
+            "seconds": round(seconds, 3),
+            "models": models,
+        }
+
     def _evaluate(self, path: Path, key: str) -> dict[str, Any]:
         """Metrics: what candidates there are and, where an answer key is given, how good."""
         selected = read_manifest(self.folder / CANDIDATES)
@@ -531,9 +551,7 @@ class _Run:
             )
             metrics |= {name: report[name] for name in ("candidates", "types")}
         if self.config.train.enabled:
-            report = read_manifest(self.folder / MODEL / MODEL_MANIFEST)["report"]
-            steps, seconds = (sum(one[of] for one in self._reports) for of in ("steps", "seconds"))
-            metrics["training"] = {**report, "steps": steps, "seconds": round(seconds, 3)}
+            metrics["training"] = self._report_training()
             for split in self._splits():
                 asked = load(self._questions(split))
                 if _has_answers(asked):

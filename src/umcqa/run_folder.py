@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -31,17 +32,34 @@ def trained_models(model: str | Path) -> list[str]:
     config = _config_of_run(model)
     if config is None:
         return [str(model)]
-    # By its settings: a run of before may have left more models there.
-    folders = [Path(model) / name for name in model_configs(config)]
     # Metrics are what a run ends with. Models without them may be of other settings.
-    for path in (Path(model) / METRICS, *(folder / MODEL_MANIFEST for folder in folders)):
-        if not path.is_file():
+    demand(Path(model), METRICS)
+    training = read_metrics(Path(model)).get("training", {})
+    names = training.get("models") or [*model_configs(config)]
+    demand(Path(model), *(f"{name}/{MODEL_MANIFEST}" for name in names))
+    return [str(Path(model) / name) for name in names]
+
+
+def demand(folder: Path, *names: str) -> Path:
+    """The last of a run's files, all of which must be there."""
+    for name in names:
+        if not (folder / name).is_file():
             raise InputError(
-                f"no {path.relative_to(model)} in it: finish the run by the umcqa run command "
-                "that began it, or copy the whole folder",
-                str(model),
+                f"no {name} in it: finish the run by the umcqa run command that began it, or copy "
+                "the whole folder",
+                str(folder),
             )
-    return [str(folder) for folder in folders]
+    return folder / names[-1]
+
+
+def read_metrics(folder: Path) -> dict[str, Any]:
+    """What a run ended with."""
+    path = folder / METRICS
+    try:
+        metrics = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read ({error}): repeat umcqa run", str(path)) from None
+    return metrics if isinstance(metrics, dict) else {}
 
 
 def identify_trained(model: str | Path) -> list[Any]:

@@ -153,8 +153,6 @@ def check_training(config: TrainConfig) -> None:
     for what in ("rounds", "folds", "models"):
         if getattr(config, what) < 1:
             raise InputError(f"{getattr(config, what)} {what}: give at least 1")
-    if config.folds > 1 and config.rounds == 1:
-        raise InputError("folds are for the rounds before the last: give --rounds 2, too")
     for field in ("warmup", "tau", "learning_rate", "sharpness", "outside", "likelihood"):
         value = getattr(config, field) or 0.0
         if not math.isfinite(value) or value < 0:

@@ -252,8 +252,8 @@ def run_command(
         int | None,
         typer.Option(
             min=1,
-            help="With rounds: what a model says of a question counts for the next round only if "
-            "it learned from others; so many models a round.",
+            help="Divide the passages into so many parts, with models for each that learn from the "
+            "others: what they say of it counts, for the answers or the next round.",
         ),
     ] = None,
     models: Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,7 +26,9 @@ from umcqa.run_folder import (
     PREDICTIONS,
     QUESTIONS,
     SCORES,
+    demand,
     model_configs,
+    read_metrics,
 )
 from umcqa.scoring.scores import Range, Scores
 from umcqa.selection import rank
@@ -105,9 +106,9 @@ def collect_run(folder: Path) -> CollectedRun:
     """Read a finished run: the model's answers where there are any, else the scorer's."""
     if not folder.is_dir():
         raise InputError("no such folder: give one that umcqa run wrote", str(folder))
-    _demand(folder, CONFIG, QUESTIONS, SCORES, CANDIDATES, METRICS)
+    demand(folder, CONFIG, QUESTIONS, SCORES, CANDIDATES, METRICS)
     config = load_config(folder / CONFIG)
-    metrics = _read_metrics(folder / METRICS)
+    metrics = read_metrics(folder)
     questions = list(load(folder / QUESTIONS))
     scorer = config.score.scorer
     scored = list(_answers(questions, folder / SCORES, scorer))
@@ -121,15 +122,15 @@ def collect_run(folder: Path) -> CollectedRun:
     splits: list[str | None] = [*config.predict.splits] or [None]
     for split in splits if config.train.enabled else []:
         if split is None:
-            predicted = list(_answers(questions, _demand(folder, PREDICTIONS)))
+            predicted = list(_answers(questions, demand(folder, PREDICTIONS)))
             predicted = [
                 replace(one, members=before.members, others={f"scorer {scorer}": before.chosen})
                 for one, before in zip(predicted, scored, strict=True)
             ]
             name, note = by_scorer.name, "The model learned from these questions"
         else:
-            asked = load(_demand(folder, f"questions-{split}.jsonl"))
-            predicted = list(_answers(asked, _demand(folder, f"predictions-{split}.jsonl")))
+            asked = load(demand(folder, f"questions-{split}.jsonl"))
+            predicted = list(_answers(asked, demand(folder, f"predictions-{split}.jsonl")))
             name, note = split, f"The model learned from the questions of {by_scorer.name}"
         learned = config.train.use_labels or config.train.objective == "supervised"
         note += ", with their answers." if learned else ", without their answers."
@@ -146,7 +147,9 @@ def collect_run(folder: Path) -> CollectedRun:
         also=also,
         candidates=_count_candidates(questions, folder / CANDIDATES),
         training=metrics.get("training") if config.train.enabled else None,
-        curves=read_curves(folder / MODEL / "tensorboard") if config.train.enabled else None,
+        curves=read_curves(folder / _first_model(metrics) / "tensorboard")
+        if config.train.enabled
+        else None,
     )
 
 
@@ -159,23 +162,8 @@ def _estimate(
     return estimate_accuracy([one.members for one in answers], weights=weights)
 
 
-def _demand(folder: Path, *names: str) -> Path:
-    """The last of the files, all of which must be there."""
-    for name in names:
-        if not (folder / name).is_file():
-            raise InputError(
-                f"no {name} in it: finish the run by the umcqa run command that began it",
-                str(folder),
-            )
-    return folder / names[-1]
-
-
-def _read_metrics(path: Path) -> dict[str, Any]:
-    try:
-        metrics = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read ({error}): repeat umcqa run", str(path)) from None
-    return metrics if isinstance(metrics, dict) else {}
+def _first_model(metrics: Mapping[str, Any]) -> str:
+    return str(metrics.get("training", {}).get("models", [MODEL])[0])
 
 
 def _with_members(row: dict[str, Any]) -> Scores:

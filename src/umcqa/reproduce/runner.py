@@ -35,7 +35,7 @@ from umcqa.pipeline import run
 from umcqa.predictions import Prediction, load_predictions, load_scores
 from umcqa.question import Question
 from umcqa.reproduce.rows import BENCHMARKS, PROFILES, SPLITS, row_config, with_paper_tags
-from umcqa.run_folder import CANDIDATES, MODEL, QUESTIONS, SCORES
+from umcqa.run_folder import CANDIDATES, QUESTIONS, SCORES, trained_models
 from umcqa.training import digest_of_model
 
 logger = logging.getLogger(__name__)
@@ -224,8 +224,10 @@ def _trained(benchmark: str, config: RunConfig, folder: Path, shared: Path) -> d
             splits[split]["together"] = _answers_of(folder, "answers", split)
             splits[split]["oracle"] = _best_votes(folder, split, config)
     selected = read_manifest(folder / CANDIDATES)
-    model = json.loads((folder / MODEL / MODEL_MANIFEST).read_text(encoding="utf-8"))
-    training = {k: v for k, v in report["metrics"]["training"].items() if k != "out"}
+    first = Path(trained_models(folder)[0]) / MODEL_MANIFEST
+    model = json.loads(first.read_text(encoding="utf-8"))
+    without = ("out", "models")
+    training = {k: v for k, v in report["metrics"]["training"].items() if k not in without}
     return {
         "splits": splits,
         "training": {
