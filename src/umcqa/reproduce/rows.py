@@ -43,7 +43,7 @@ NAMES = {
     "recipe-candidates": "two candidates, a tenth of their share for the other choices",
     "recipe-models": "three models",
     "recipe-crossed": "both models, each question answered by those that did not see it",
-    "recipe-folds": "that as the first of two rounds",
+    "recipe-folds": "both models, two rounds, the first asked of questions that it did not see",
     "recipe-more": "1,200 questions of RACE train as well",
     "recipe-gemma": "Gemma-3-270M instead of the chooser",
     "recipe-mpnet": "all-mpnet-base-v2 for the embeddings",
