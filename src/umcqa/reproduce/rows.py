@@ -44,7 +44,7 @@ NAMES = {
     "recipe-models": "three models",
     "recipe-crossed": "both models, each question answered by those that did not see it",
     "recipe-folds": "both models, two rounds, the first asked of questions that it did not see",
-    "recipe-more": "1,200 questions of RACE train as well",
+    "recipe-more": "400 questions of RACE train as well",
     "recipe-gemma": "Gemma-3-270M instead of the chooser",
     "recipe-mpnet": "all-mpnet-base-v2 for the embeddings",
     "recipe-labels-20": "20 labels",
