@@ -25,7 +25,7 @@ def reproduce_command(
     seeds: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Runs of each trained row; by default three of the main on MC500."
+            min=1, help="Runs of each trained row; three of MC500's main rows by default."
         ),
     ] = None,
     seed: Annotated[
