@@ -460,7 +460,8 @@ class _Run:
         """By the models of a round; where there are folds, by those that did not see a passage."""
 
         def make(path: Path, key: str) -> dict[str, Any]:
-            if any(one.passage in learners.unseen for one in load(questions)):
+            unseen = learners.unseen
+            if unseen and any(one.passage in unseen for one in load(questions)):
                 return _write_predictions(path, key, self._predict_by_folds(questions, learners))
             models = self._models_of(learners)
             if self.shared is None:
@@ -529,12 +530,7 @@ class _Run:
         report = read_manifest(Path(self._answering[0]) / MODEL_MANIFEST)["report"]
         steps, seconds = (sum(one[of] for one in self._reports) for of in ("steps", "seconds"))
         models = [Path(one).relative_to(self.folder).as_posix() for one in self._answering]
-        return {
-            **report,
-            "steps": steps,
-            "seconds": round(seconds, 3),
-            "models": models,
-        }
+        return {**report, "steps": steps, "seconds": round(seconds, 3), "models": models}
 
     def _evaluate(self, path: Path, key: str) -> dict[str, Any]:
         """Metrics: what candidates there are and, where an answer key is given, how good."""

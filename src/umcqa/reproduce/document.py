@@ -147,8 +147,9 @@ def _beyond(recipes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     yield (
         "Built-in models, trained on questions of the train split without their answers, but for "
         "the rows that name labels. Answers on the train split are to the very questions that a "
-        "model learned from. Rows after that of one model change what they name of it, unless they "
-        "name both models. The last column is the one that looks at labels: it says what it costs "
+        "model learned from, but for the row that says otherwise. Rows after that of one model "
+        "change what they name of it, unless they name both models. The last column is the "
+        "one that looks at labels: it says what it costs "
         "to fix the model's votes without them. Cells: accuracy (95% interval; seeds where there "
         "are several)."
     )
