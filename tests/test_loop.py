@@ -239,7 +239,9 @@ def test_tied_weights_are_saved_once_and_restored_to_both() -> None:
 
 
 def test_tensorboard_has_the_scalars(tmp_path: Path) -> None:
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="needs the neural extra"
+    )
     make_loop(tmp_path).run()
     events = accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()

@@ -267,8 +267,8 @@ def test_the_most_doubtful_come_first() -> None:
 
 
 def test_a_training_log_is_read_and_thinned(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
-    writer_module = pytest.importorskip("torch.utils.tensorboard")
+    pytest.importorskip("tensorboard", reason="needs the neural extra")
+    writer_module = pytest.importorskip("torch.utils.tensorboard", reason="needs the neural extra")
     assert curves.read_curves(tmp_path) == {}
     with writer_module.SummaryWriter(str(tmp_path)) as writer:
         for step in range(1, 6):

@@ -386,7 +386,9 @@ def test_a_killed_pipeline_goes_on_where_its_training_was(
 
 
 def losses(folder: Path) -> list[float]:
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator", reason="needs the neural extra"
+    )
     events = accumulator.EventAccumulator(str(folder / "tensorboard"))
     events.Reload()
     return [event.value for event in events.Scalars("train/loss")]

@@ -135,7 +135,7 @@ def write_questions(path: str | Path, questions: Iterable[Question]) -> tuple[in
 def read_rows(path: str | Path, parse: Callable[[dict[str, Any]], Any]) -> Iterator[Any]:
     """The rows of a stage's file, or of a folder of parts; a row that ``parse`` cannot take is
     named.
-    """  # noqa: D205
+    """  # noqa: D205 (one sentence)
     path = Path(path)
     if not path.is_dir():
         yield from _parse_rows(_numbered_rows(path), path, parse)

@@ -88,7 +88,7 @@ class EngineFlags:
 def _without_messages_of_the_core() -> Iterator[None]:
     """Ray's core, which is no Python, writes remarks to the file of standard error: they go
     nowhere, while ours go where they went. Its logs hold them too.
-    """  # noqa: D205
+    """  # noqa: D205 (one sentence)
     ours = sys.stderr
     if ours is not sys.__stderr__ or ours is None:  # not a file: whoever took it sees to it
         yield

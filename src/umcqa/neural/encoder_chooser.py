@@ -132,7 +132,7 @@ class EncoderChooser:
     ) -> tuple[list[tuple[list[int], list[int]]], PassageTokens, int]:
         """Ids and token types of each choice's sequence, what they hold of the passage, and where
         that begins. Question and choice are whole, and all choices have the same passage.
-        """  # noqa: D205
+        """  # noqa: D205 (one sentence)
         statements = self._tokenizer(
             [question.statement(choice) for choice in question.choices], add_special_tokens=False
         )["input_ids"]

@@ -211,7 +211,7 @@ def load_language_model(folder: Path, settings: ChooserSettings) -> LanguageMode
 def _load(name: str) -> tuple[Any, Any, Path | None]:
     """A model of its own (not one that scorers share), its tokenizer, and its head if it has one;
     an adapter is merged into its base.
-    """  # noqa: D205
+    """  # noqa: D205 (one sentence)
     folder = find_model(name)
     head = folder / HEAD_FILE if (folder / HEAD_FILE).exists() else None
     if not (folder / ADAPTER_CONFIG).exists():

@@ -42,7 +42,7 @@ def fit_passage(
 ) -> PassageTokens:
     """At most ``room`` tokens: cut at the end, or only the sentences that share most words with
     the questions and their choices, in their order.
-    """  # noqa: D205
+    """  # noqa: D205 (one sentence)
     if len(tokens) <= room:
         return tokens
     if long == "cut":

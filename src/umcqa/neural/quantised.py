@@ -87,7 +87,8 @@ def read_quantised_weights(path: Path) -> dict[str, torch.Tensor]:
     with safe_open(path, framework="pt") as file:
         if (file.metadata() or {}).get("format") != _FORMAT:
             raise NotQuantisedWeights(f"{path} is not a file of {_FORMAT}")
-        return dequantise_weights({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+        names = file.keys()  # which is no dict
+        return dequantise_weights({name: file.get_tensor(name) for name in names})
 
 
 def load_quantised_weights(module: nn.Module, folder: Path) -> None:

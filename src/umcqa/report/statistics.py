@@ -79,7 +79,7 @@ def count_positions(answers: Sequence[Answered]) -> dict[str, dict[str, Any]]:
     """How often each position is chosen and, by the answer key, is right."""
     last = max(len(one.question.choices) for one in answers)
     return {
-        LETTERS[position]: _compare(answers, lambda _, at=position: {at})  # type: ignore[misc]
+        LETTERS[position]: _compare(answers, lambda _, at=position: {at})  # type: ignore[misc] # of a default
         for position in range(last)
     }
 
