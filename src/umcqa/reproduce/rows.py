@@ -46,6 +46,7 @@ NAMES = {
     "recipe-folds": "both models, two rounds, the first asked of questions that it did not see",
     "recipe-more": "400 questions of RACE train as well",
     "recipe-gemma": "Gemma-3-270M instead of the chooser",
+    "recipe-gemma-taught": "both models, Gemma-3-270M taught to choose instead of the chooser",
     "recipe-mpnet": "all-mpnet-base-v2 for the embeddings",
     "recipe-labels-20": "20 labels",
     "recipe-labels-100": "100 labels",
