@@ -132,6 +132,25 @@ def test_a_model_is_identified_by_its_files(tmp_path: Path) -> None:
     assert models.identify_model("minilm") == ["minilm", BUILT_IN["minilm"].wheels[0].sha256]
 
 
+def test_a_models_card_is_no_part_of_it(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "model")
+    before = models.identify_model(str(folder)), models.digest_of_model(folder)
+    (folder / "MODEL_CARD.md").write_text("What it is.")
+    assert (models.identify_model(str(folder)), models.digest_of_model(folder)) == before
+
+
+def test_what_ships_is_identified_by_contents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "SHIPPED_FOLDER", tmp_path)
+    folder = write_folder(tmp_path / "chooser")
+    before = models.identify_model("chooser")
+    os.utime(folder / "model.safetensors", (0, 0))  # as another installation has it
+    assert models.identify_model("chooser") == before
+    (folder / "model.safetensors").write_bytes(safetensors(GOOD, bytes(15) + b"x"))
+    assert models.identify_model("chooser") != before
+
+
 @pytest.mark.parametrize(
     ("head", "message"),
     [

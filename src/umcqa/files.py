@@ -197,12 +197,17 @@ class Fingerprint:
         return self.digest.hexdigest()
 
 
+def sha256_of_file(path: Path) -> str:
+    """The SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def fingerprint_files(path: Path) -> str:
     """SHA-256 of a file's bytes, or of the names and bytes of all files of a folder."""
-    digest = hashlib.sha256()
     if not path.is_dir():
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of_file(path)
+    digest = hashlib.sha256()
     for inner in sorted(path.rglob("*")):
         if inner.is_file():
             digest.update(

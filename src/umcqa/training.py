@@ -25,7 +25,7 @@ from umcqa.candidates import (
 )
 from umcqa.config import TrainConfig
 from umcqa.errors import InputError
-from umcqa.files import FOLDER_LOCK, MODEL_MANIFEST, SCHEMA, commit, versions
+from umcqa.files import MODEL_MANIFEST, SCHEMA, commit, versions
 from umcqa.predictions import Prediction
 from umcqa.question import Question, visible_line
 from umcqa.run_folder import trained_models
@@ -89,7 +89,7 @@ def train(
     if not lessons:
         raise InputError("no question is left to learn from: take more of them, or fewer folds")
     # What needs torch comes last: bad input is told at once.
-    from umcqa.models import find_model
+    from umcqa.models import digest_of_model, find_model
     from umcqa.neural.choice_training import train_chooser
     from umcqa.neural.choosers import kind_of, read_manifest_of
     from umcqa.neural.processes import current_processes
@@ -292,18 +292,6 @@ def _digest_of_lessons(lessons: Iterable[Lesson]) -> str:
         digest.update(visible_line(lesson.question))
         digest.update(bytes(lesson.mask))
         digest.update(struct.pack(f"{len(lesson.target)}d", *lesson.target))
-    return digest.hexdigest()
-
-
-def digest_of_model(path: Path) -> str:
-    """SHA-256 of the names and contents of a model's files."""
-    from umcqa.neural.checkpoints import sha256_of_file
-
-    files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
-    digest = hashlib.sha256()
-    for file in files:
-        if file.name != FOLDER_LOCK:
-            digest.update(f"{file.name} {sha256_of_file(file)}\n".encode())
     return digest.hexdigest()
 
 

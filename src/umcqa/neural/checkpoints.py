@@ -9,7 +9,6 @@ SHA-256.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import os
@@ -25,7 +24,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from umcqa.errors import InputError
-from umcqa.files import FOLDER_LOCK
+from umcqa.files import FOLDER_LOCK, sha256_of_file
 
 try:
     import fcntl
@@ -155,12 +154,6 @@ def remove_unfinished(root: Path) -> None:
     if root.is_dir():
         for path in root.glob(f"{_UNFINISHED_PREFIX}*"):
             shutil.rmtree(path, ignore_errors=True)
-
-
-def sha256_of_file(path: Path) -> str:
-    """The SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read_manifest(folder: Path) -> dict[str, str]:

@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 from umcqa.candidates import Lesson
-from umcqa.files import MODEL_MANIFEST, current_umask
-from umcqa.neural.checkpoints import sha256_of_file, told_if_disk_is_full
+from umcqa.files import MODEL_MANIFEST, current_umask, sha256_of_file
+from umcqa.neural.checkpoints import told_if_disk_is_full
 from umcqa.neural.chooser import Chooser, ChooserSettings
 from umcqa.neural.choosers import forget_choosers, start_chooser
 from umcqa.neural.loop import Diverged, LoopSettings, Step, StepInfo, TrainingLoop

@@ -16,9 +16,9 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForQuestionAnswering, AutoTokenizer
 
 from umcqa.errors import InputError
+from umcqa.files import sha256_of_file
 from umcqa.neural import hush_libraries
 from umcqa.neural.attention import attention_for
-from umcqa.neural.checkpoints import sha256_of_file
 from umcqa.neural.loop import LoopSettings, StepInfo, TrainingLoop, fastest_precision
 from umcqa.neural.processes import Processes
 from umcqa.neural.quantised import holds_quantised_weights, load_quantised_weights

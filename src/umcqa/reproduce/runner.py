@@ -30,13 +30,12 @@ from umcqa.files import (
     write_text,
 )
 from umcqa.mixing import mix
-from umcqa.models import find_model
+from umcqa.models import digest_of_model, find_model
 from umcqa.pipeline import run
 from umcqa.predictions import Prediction, load_predictions, load_scores
 from umcqa.question import Question
 from umcqa.reproduce.rows import BENCHMARKS, PROFILES, SPLITS, row_config, with_paper_tags
 from umcqa.run_folder import CANDIDATES, QUESTIONS, SCORES, trained_models
-from umcqa.training import digest_of_model
 
 logger = logging.getLogger(__name__)
 _VOTES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
