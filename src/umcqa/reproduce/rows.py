@@ -47,6 +47,7 @@ NAMES = {
     "recipe-more": "400 questions of RACE train as well",
     "recipe-gemma": "Gemma-3-270M instead of the chooser",
     "recipe-gemma-taught": "both models, Gemma-3-270M taught to choose instead of the chooser",
+    "recipe-harder": "both models, the chooser taught on with harder questions",
     "recipe-mpnet": "all-mpnet-base-v2 for the embeddings",
     "recipe-labels-20": "20 labels",
     "recipe-labels-100": "100 labels",
