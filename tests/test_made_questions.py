@@ -114,7 +114,7 @@ def test_near_answers_are_no_wrong_choices() -> None:
         Answered("7", "P", "Who heard?", ("blackbird",)),  # the same as the one before
     ]
     for seed in range(5):
-        made = {q.id: q for q in _make(group, MakingSettings(most_of_passage=7, seed=seed))}
+        made = {q.id: q for q in _make([group], MakingSettings(most_of_passage=7, seed=seed))}
         (wrong,) = wrong_choices(made["1"])  # one is left, whichever of the two came first
         assert wrong in ("a blackbird", "blackbird")
 
@@ -135,7 +135,7 @@ WORDS = st.lists(st.sampled_from("red blue fox hen the a barn egg sat".split()),
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=2), min_size=1, max_size=6), st.integers(0, 9))
 def test_wrong_choices_are_wrong(answers: list[list[str]], seed: int) -> None:
     group = [Answered(str(n), "P", "Who?", tuple(a)) for n, a in enumerate(answers)]
-    for question in _make(group, MakingSettings(seed=seed)):
+    for question in _make([group], MakingSettings(seed=seed)):
         true = answers[int(question.id)]
         assert right_choice(question) == tidy(true[0])
         assert 2 <= len(question.choices) == len(set(question.choices)) <= 4
@@ -154,7 +154,7 @@ def test_spans_of_the_same_kind() -> None:
         Answered("3", passage, "What was bought?", ("plums",)),
     ]
     settings = MakingSettings(choices=6, most_of_passage=3, same_kind=True)
-    made = {question.id: question for question in _make(group, settings)}
+    made = {question.id: question for question in _make([group], settings)}
     # Half of five wrong ones, rounded up; the other answers follow.
     assert {"Ben", "New York", "Carl"} <= wrong_choices(made["1"])
     assert {"3 coins", "two coins"} <= wrong_choices(made["2"])

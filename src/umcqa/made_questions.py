@@ -2,8 +2,9 @@
 
 The wrong choices are answers to other questions about the same passage, those of the same kind of
 question first: they fit the passage, and often the question's form. Harder ones are a reader's
-wrong spans, spans of the answer's kind (names, numbers), and, of all these, those which a
-multiple-choice model finds likeliest. Nobody's multiple-choice answers are used.
+wrong spans, spans of the answer's kind (names, numbers), answers that a language model makes up
+without the passage, and, of all these, those which a multiple-choice model finds likeliest.
+Nobody's multiple-choice answers are used.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ from umcqa.squad import (
 
 # Above this share of common words, a wrong choice may be right.
 _TOO_NEAR = 0.5
+# Of a writer's answers to a question, some are near to each other or to the right one.
+_WRITTEN = 4
+_PASSAGES_AT_A_TIME = 8
 # A model chooses from so many times the wrong choices that are wanted.
 _POOL = 3
 _NUMBER = re.compile(
@@ -64,6 +68,7 @@ class MakingSettings:
     longest_passage: int = 3000  # characters; longer ones are left out
     reader: str | None = None  # whose wrong spans are half of the wrong choices
     same_kind: bool = False  # names beside a name, numbers beside a number
+    writer: str | None = None  # whose answers without the passage are wrong choices
     model: str | None = None  # which chooses the wrong choices that it finds likeliest
     seed: int = 0
 
@@ -101,8 +106,8 @@ def make_questions(
         raise InputError("no questions to make others from: check files, weights and splits")
     groups = list(by_passage.values())
     random.Random(f"passages {settings.seed}").shuffle(groups)
-    for group in groups:
-        yield from _make(group, settings)
+    for start in range(0, len(groups), _PASSAGES_AT_A_TIME):
+        yield from _make(groups[start : start + _PASSAGES_AT_A_TIME], settings)
 
 
 def _stem(path: Path) -> str:
@@ -155,34 +160,55 @@ def _read_free(file: QuestionFile) -> Iterator[Answered]:
             yield one
 
 
-def _make(group: Sequence[Answered], settings: MakingSettings) -> Iterator[Question]:
-    """The questions of one passage."""
-    draw = random.Random(f"choices {settings.seed} {group[0].id}")
-    asked = draw.sample(list(group), min(len(group), settings.most_of_passage))
-    found = _wrong_spans(asked, settings.reader) if settings.reader else [[] for _ in asked]
-    wanted = settings.choices - 1
-    most = wanted if settings.model is None else min(_POOL * wanted, MAX_CHOICES - 1)
+def _make(groups: Sequence[Sequence[Answered]], settings: MakingSettings) -> Iterator[Question]:
+    """The questions of some passages; models have work for all of them at once."""
+    draws = [random.Random(f"choices {settings.seed} {group[0].id}") for group in groups]
+    asked = [
+        draw.sample(list(group), min(len(group), settings.most_of_passage))
+        for group, draw in zip(groups, draws, strict=True)
+    ]
+    every = [one for of_group in asked for one in of_group]
+    nothing: list[list[str]] = [[] for _ in every]
+    spans = iter(_wrong_spans(every, settings.reader) if settings.reader else nothing)
+    written = iter(_write(every, settings) if settings.writer else nothing)
     made: list[Question] = []  # with the right choice first
     orders: list[list[int]] = []
-    for one, hard in zip(asked, found, strict=True):
-        wrong: list[str] = []
-        harder = [hard] if settings.reader else []
-        harder += [_spans_of_same_kind(one, draw)] if settings.same_kind else []
-        for number, spans in enumerate(harder, 1):  # as much of each as of the others' answers
-            _add(wrong, spans, one, math.ceil(most * number / (len(harder) + 1)))
-        _add(wrong, _answers_of_others(one, group, draw), one, most)
-        _add(wrong, hard, one, most)
-        if len(wrong) + 1 < settings.fewest_choices:
-            continue
-        choices = (tidy(one.answers[0]), *wrong)
-        made.append(Question(one.id, one.passage, one.question.strip(), choices, 0))
-        n = min(len(choices), settings.choices)
-        orders.append(draw.sample(range(n), n))
+    for group, of_group, draw in zip(groups, asked, draws, strict=True):
+        for one in of_group:
+            wrong = _choose_wrong(one, group, next(spans), next(written), settings, draw)
+            if len(wrong) + 1 < settings.fewest_choices:
+                continue
+            choices = (tidy(one.answers[0]), *wrong)
+            made.append(Question(one.id, one.passage, one.question.strip(), choices, 0))
+            n = min(len(choices), settings.choices)
+            orders.append(draw.sample(range(n), n))
     if settings.model is not None:
         made = _with_likeliest(made, settings.model, settings.choices)
     for question, order in zip(made, orders, strict=True):
         shuffled = tuple(question.choices[place] for place in order)
         yield replace(question, choices=shuffled, answer=order.index(0))
+
+
+def _choose_wrong(
+    one: Answered,
+    group: Sequence[Answered],
+    spans: Sequence[str],
+    written: Sequence[str],
+    settings: MakingSettings,
+    draw: random.Random,
+) -> list[str]:
+    """Wrong choices: as many of each harder kind as of the answers to the others' questions."""
+    wanted = settings.choices - 1
+    most = wanted if settings.model is None else min(_POOL * wanted, MAX_CHOICES - 1)
+    harder = [spans] if settings.reader else []
+    harder += [_spans_of_same_kind(one, draw)] if settings.same_kind else []
+    harder += [written] if settings.writer else []
+    wrong: list[str] = []
+    for number, texts in enumerate(harder, 1):
+        _add(wrong, texts, one, math.ceil(most * number / (len(harder) + 1)))
+    _add(wrong, _answers_of_others(one, group, draw), one, most)
+    _add(wrong, (*spans, *written), one, most)
+    return wrong
 
 
 def _with_likeliest(questions: list[Question], model: str, choices: int) -> list[Question]:
@@ -247,6 +273,15 @@ def _wrong_spans(asked: Sequence[Answered], reader: str) -> list[list[str]]:
 
     found = load_reader(reader).read([(one.question, one.passage) for one in asked])
     return [[span.text for span in spans] for spans in found]
+
+
+def _write(asked: Sequence[Answered], settings: MakingSettings) -> list[list[str]]:
+    """What a language model that has not read the passage expects as an answer."""
+    from umcqa.neural.writing import write_answers
+
+    assert settings.writer is not None
+    seed = random.Random(f"answers {settings.seed} {asked[0].id}").getrandbits(63)
+    return write_answers([one.question for one in asked], settings.writer, _WRITTEN, seed)
 
 
 def tidy(text: str) -> str:

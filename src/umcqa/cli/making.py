@@ -34,6 +34,12 @@ def make_questions_command(
     same_kind: Annotated[
         bool, typer.Option("--same-kind", help="Names beside a name, numbers beside a number.")
     ] = False,
+    writer: Annotated[
+        str | None,
+        typer.Option(
+            help="A language model, such as chooser: answers that it makes up without the passage."
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(help="A trained model: of all wrong choices, those that it finds likeliest."),
@@ -62,6 +68,7 @@ def make_questions_command(
         most_of_passage=most_of_passage,
         reader=reader,
         same_kind=same_kind,
+        writer=writer,
         model=model,
         seed=seed,
     )

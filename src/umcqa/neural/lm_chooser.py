@@ -173,7 +173,7 @@ class LanguageModelChooser:
 
 def start_language_model(name: str, settings: ChooserSettings) -> LanguageModelChooser:
     """From a pre-trained causal model, or from one that was trained to choose before."""
-    lm, tokenizer, head = _load(name)
+    lm, tokenizer, head = read_language_model(name)
     lm.set_attn_implementation(attention_for(current_processes().device))
     # Word vectors stay as they are: most of a small model's parameters, and few words are seen.
     lm.requires_grad_(True)
@@ -201,17 +201,18 @@ def start_language_model(name: str, settings: ChooserSettings) -> LanguageModelC
 
 def load_language_model(folder: Path, settings: ChooserSettings) -> LanguageModelChooser:
     """A trained multiple-choice model."""
-    lm, tokenizer, head = _load(str(folder))
+    lm, tokenizer, head = read_language_model(str(folder))
     chooser = LanguageModelChooser(lm.eval(), tokenizer, settings)
     assert head is not None  # which is how the caller knows the kind
     chooser.load_head(head)
     return chooser
 
 
-def _load(name: str) -> tuple[Any, Any, Path | None]:
-    """A model of its own (not one that scorers share), its tokenizer, and its head if it has one;
-    an adapter is merged into its base.
-    """  # noqa: D205 (one sentence)
+def read_language_model(name: str) -> tuple[Any, Any, Path | None]:
+    """A model of its own (not one that scorers share), its tokenizer and, if it has one, its head.
+
+    An adapter is merged into its base.
+    """
     folder = find_model(name)
     head = folder / HEAD_FILE if (folder / HEAD_FILE).exists() else None
     if not (folder / ADAPTER_CONFIG).exists():
@@ -219,7 +220,9 @@ def _load(name: str) -> tuple[Any, Any, Path | None]:
     else:
         from peft import PeftModel
 
-        lm, tokenizer, _ = _load(base_of_adapter(folder))  # which may be an adapter itself
+        lm, tokenizer, _ = read_language_model(
+            base_of_adapter(folder)
+        )  # which may be an adapter itself
         lm = PeftModel.from_pretrained(lm, folder).merge_and_unload()
     check_sharing(lm, StoryBuilder(lm, tokenizer, _ENDING), name)
     return lm, tokenizer, head

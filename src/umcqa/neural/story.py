@@ -112,6 +112,10 @@ class StoryBuilder:
         ids = [token for text in before for token in self._encode(text)]
         return [*self._start, *ids, *targets], targets
 
+    def ask(self, question: str) -> list[int]:
+        """A question without a passage, as a text that an answer follows."""
+        return [*self._start, *self._encode(QUESTION.format(question))]
+
     def _choice(self, text: str) -> list[int]:
         return self._encode(CHOICE.format(text)) + self._encode(self._ending)
 
