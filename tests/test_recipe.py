@@ -91,6 +91,29 @@ def test_an_adapter_of_full_rank_is_the_model(
     assert command.error == f"{whole}: exists already: choose another folder\n"
 
 
+def test_an_adapter_of_what_began_as_one_has_no_other_beneath(
+    command: Command, chooser: Path, tmp_path: Path
+) -> None:
+    questions = make_questions()
+    candidates = write_candidates(tmp_path / "c.jsonl", questions)
+    export = ("export", "--adapter-rank", "32", "--model")
+    first, second = tmp_path / "first", tmp_path / "second"
+    command.run(*export, str(chooser), "--out", str(first))
+    more = {"model": str(first), "epochs": 3, "learning_rate": 1e-3}
+    umcqa.train(questions, candidates, out=tmp_path / "more", **more)
+    made = command.json(*export, str(tmp_path / "more"), "--out", str(second))
+    assert made["max_abs_diff"] < 2e-2
+    bases = [
+        json.loads((one / "adapter_config.json").read_text())["base_model_name_or_path"]
+        for one in (first, second)
+    ]
+    assert bases[0] == bases[1] != str(first)
+    before, after = (
+        [one.probabilities for one in umcqa.predict(questions, model)] for model in (first, second)
+    )
+    assert before != after
+
+
 def test_an_encoder_becomes_an_adapter(command: Command, encoder: Path, tmp_path: Path) -> None:
     questions = make_questions()
     candidates = write_candidates(tmp_path / "c.jsonl", questions)

@@ -1,5 +1,7 @@
 """A trained model as a small adapter over the model that it was trained from.
 
+Where that is an adapter itself, it is one over what lies beneath, so that adapters do not pile up.
+
 What training added to each weight matrix is cut to its strongest directions (a truncated singular
 value decomposition), which is the form of a LoRA adapter; biases and norms, which are small, and a
 head, which the start does not have, are kept whole. Word vectors stay those of the start.
@@ -20,6 +22,7 @@ from umcqa.data import load
 from umcqa.errors import InputError
 from umcqa.files import MODEL_MANIFEST
 from umcqa.models import find_model
+from umcqa.models.safety import ADAPTER_CONFIG, base_of_adapter
 from umcqa.models.wheels import new_folder
 from umcqa.neural.causal import read_causal
 from umcqa.neural.choosers import load_trained, read_manifest_of, read_reading
@@ -42,6 +45,7 @@ def export_adapter(model: str, out: Path, rank: int) -> dict[str, Any]:
         )
     if out.exists():
         raise InputError("exists already: choose another folder", str(out))
+    start = _beneath(start)
     is_lm = (folder / HEAD_FILE).exists()
     with new_folder(out) as made:
         adapter = (
@@ -60,6 +64,12 @@ def export_adapter(model: str, out: Path, rank: int) -> dict[str, Any]:
         differences = [float((a - b).abs().max()) for a, b in zip(before, after, strict=True)]
     size = sum(file.stat().st_size for file in out.iterdir())
     return {"max_abs_diff": max(differences), "megabytes": size / 1e6, "out": str(out)}
+
+
+def _beneath(name: str) -> str:
+    """A model that is no adapter."""
+    folder = find_model(name)
+    return _beneath(base_of_adapter(folder)) if (folder / ADAPTER_CONFIG).exists() else name
 
 
 def _adapter_of_lm(start: str, model: str, rank: int) -> PeftModel:
