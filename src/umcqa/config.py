@@ -47,6 +47,8 @@ class ScoreConfig:
     lm: str = ScorerOptions.lm
     lm_prior: bool = ScorerOptions.lm_prior
     chooser: str = ScorerOptions.chooser
+    judge: str = ScorerOptions.judge
+    judge_orders: int = ScorerOptions.judge_orders
     weights: dict[str, float] = field(default_factory=dict)
     invert_negated: bool = ScorerOptions.invert_negated
 

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from umcqa.answers import SHARPNESS
 from umcqa.errors import InputError
-from umcqa.scoring.ensemble import DEFAULT_WEIGHTS
+from umcqa.scoring.ensemble import default_weights
 
 Array = npt.NDArray[np.float64]
 
@@ -139,7 +139,7 @@ def _voices(
     """The weight of each family that has a voice."""
     if not members:
         raise InputError("no questions: an estimate needs some")
-    known = DEFAULT_WEIGHTS | dict(weights)
+    known = {**default_weights(members[0]), **weights}
     voices = {name: float(known.get(name, 1.0)) for name in members[0]}
     if not all(math.isfinite(weight) and weight >= 0 for weight in voices.values()):
         raise InputError("an estimate needs weights that are finite and not negative")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from umcqa.answers import scale, to_probabilities
 from umcqa.errors import InputError
 from umcqa.predictions import Prediction, predict_from
-from umcqa.scoring.ensemble import standardise
+from umcqa.scoring.ensemble import default_weights, standardise
 from umcqa.scoring.scores import Scores
 
 # How often the model counts beside the ensemble's families, which have one vote each.
@@ -33,7 +33,7 @@ def add_votes(
     """Scores of the scorer and a model together, on the ensemble's scale.
 
     The model's log-probabilities are standardised per question, as the members of the ensemble
-    are, and added with that many votes. The evidence is the scorers'.
+    are, and added with that many votes of a family. The evidence is the scorers'.
     """
     if not math.isfinite(votes) or votes < 0:
         raise InputError(f"{votes} votes for the model: give a number from 0")
@@ -46,5 +46,7 @@ def add_votes(
             )
         assert probabilities is not None  # as many as choices
         model = standardise([math.log(max(p, _SMALLEST)) for p in probabilities])
-        total = tuple((scale(one.scores, scorer) + votes * model).tolist())
+        families = (one.notes or {}).get("members", {})
+        worth = votes * default_weights(families)["lexical"]
+        total = tuple((scale(one.scores, scorer) + worth * model).tolist())
         yield Scores(one.id, total, one.evidence)

@@ -44,7 +44,8 @@ def scores_to_row(scores: Scores) -> dict[str, Any]:
 def scores_from_row(row: dict[str, Any]) -> Scores:
     """A row of a scores file, read back; a model's probabilities are scores too."""
     scores = row["scores"] if "scores" in row else row["probabilities"]
-    return Scores(_id(row), _numbers(scores), _evidence(row) or ((),) * len(scores))
+    notes = {"members": row["members"]} if "members" in row else None
+    return Scores(_id(row), _numbers(scores), _evidence(row) or ((),) * len(scores), notes)
 
 
 def prediction_to_row(prediction: Prediction) -> dict[str, Any]:

@@ -60,7 +60,8 @@ def load_to_file(config: DataConfig, out: Path, **notes: Any) -> dict[str, Any]:
 
 def score_key(config: ScoreConfig) -> list[Any]:
     """What scores depend on besides the questions: settings, libraries, models and spans."""
-    names = (config.reader, config.encoder, config.lm, config.chooser)
+    names = [config.reader, config.encoder, config.lm, config.chooser]
+    names += [config.judge] if config.judge else []
     models = [identify_model(name) for name in names]
     spans = Path(config.spans) if config.spans else None
     given = fingerprint_files(spans) if spans is not None and spans.is_file() else None

@@ -35,7 +35,7 @@ Columns = Annotated[
 ]
 SCORER_HELP = (
     "How to score: window, window-distance, window-release, reader, reader-mass, embedding, lm, "
-    "chooser or ensemble."
+    "chooser, judge or ensemble."
 )
 ScorerOrRuns = Annotated[
     str | None, typer.Option(help=f"{SCORER_HELP} [default: as in the run, or ensemble]")
@@ -90,6 +90,17 @@ class ScorerFlags:
     chooser: Annotated[
         str | None,
         typer.Option(help="Multiple-choice model: chooser, or one that umcqa train wrote."),
+    ] = None
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            help="A larger language model that is shown all choices and names one, in the ensemble "
+            "too: qwen (1.1 GB), folder, GGUF file or hub id."
+        ),
+    ] = None
+    judge_orders: Annotated[
+        int | None,
+        typer.Option(min=1, help="So many orders of the choices are shown to the judge."),
     ] = None
     lm_prior: Annotated[
         bool | None,

@@ -17,14 +17,14 @@ from umcqa.models.wheels import cache_folder, new_folder
 from umcqa.neural import hush_libraries, load_whole
 
 
-def read_causal(name: str) -> tuple[Any, Any]:
-    """Model (float32) and tokenizer of a causal language model."""
+def read_causal(name: str, dtype: torch.dtype = torch.float32) -> tuple[Any, Any]:
+    """Model and tokenizer of a causal language model."""
     path = find_model(name)
     if not path.is_dir():
         path = _converted(path)
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
-        model = load_whole(AutoModelForCausalLM, path, dtype=torch.float32).eval()
+        model = load_whole(AutoModelForCausalLM, path, dtype=dtype).eval()
     except Exception as error:  # whatever the layers underneath raise at a wrong architecture
         raise InputError(
             f"cannot be loaded as a causal language model ({type(error).__name__}: "
@@ -52,8 +52,9 @@ def _converted(gguf: Path) -> Path:
         try:
             options = {"gguf_file": gguf.name, "local_files_only": True}
             tokenizer = AutoTokenizer.from_pretrained(gguf.parent, **options)
+            # Half precision is finer than the 4-bit steps that the weights came from.
             model = AutoModelForCausalLM.from_pretrained(
-                gguf.parent, dtype=torch.float32, **options
+                gguf.parent, dtype=torch.float16, **options
             )
         except Exception as error:  # a GGUF parser's errors have no common type
             raise InputError(
@@ -65,8 +66,6 @@ def _converted(gguf: Path) -> Path:
             for attribute in ("hf_quantizer", "quantization_config", "is_quantized"):
                 if hasattr(holder, attribute):
                     delattr(holder, attribute)
-        # Half precision is finer than the 4-bit steps that the weights came from.
-        model.half()
         model.config.architectures = [type(model).__name__]
         # Not model.save_pretrained: of several processes, it writes in the first one only.
         model.config.save_pretrained(folder)

@@ -4,6 +4,8 @@ The passage comes first, then each question, then each choice. Attention is bloc
 question sees the passage and itself, and a choice the passage, its question and itself; positions
 continue from the parent. In a causal model that equals reading passage, question and choice alone
 for every choice, with a fraction of the tokens.
+
+In an exam, a question lists its choices, and what may follow it are their letters.
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ from umcqa.neural.watching import (
     most_watched_sentence,
     watch_attention,
 )
-from umcqa.question import Question
+from umcqa.question import LETTERS, Question
 from umcqa.scoring.scores import Range
 
 PASSAGE, QUESTION, CHOICE = "Story: {}\n\n", "Question: {}\nAnswer:", " {}"
+EXAM_QUESTION, EXAM_CHOICE, EXAM_ANSWER = "Question: {}\n", "{}. {}\n", "Answer:"
 # Longer sequences cost more than they save, since every token is compared with every other.
 _LONGEST = 2048
 _ROWS_AT_A_TIME = 32
@@ -40,6 +43,7 @@ class ChoiceTokens:
     predicting: list[int]
     targets: list[int]
     last: int  # the choice's last token
+    watched: list[int]  # the tokens whose attention is the choice's evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,25 @@ class Story:
     def predicting_rows(self) -> list[int]:
         """All tokens that predict a choice's token."""
         return sorted({row for of in self.choices for one in of for row in one.predicting})
+
+    def watched_rows(self) -> list[int]:
+        """All tokens whose attention is some choice's evidence."""
+        return sorted({row for of in self.choices for one in of for row in one.watched})
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question's tokens, those of what may follow it, and where in it each of that is stated."""
+
+    ids: list[int]
+    choices: list[list[int]]
+    stated: list[range] | None = None
+
+    def longest(self) -> int:
+        return len(self.ids) + max(map(len, self.choices))
+
+    def length(self) -> int:
+        return len(self.ids) + sum(map(len, self.choices))
 
 
 class StoryBuilder:
@@ -83,26 +106,49 @@ class StoryBuilder:
 
     def build(self, questions: Sequence[Question], with_passage: bool = True) -> Iterator[Story]:
         """Stories for questions of one passage, as few as their length allows."""
-        encoded = [
-            (
+        asked = [
+            _Asked(
                 self._encode(QUESTION.format(question.question)),
                 [self._choice(choice) for choice in question.choices],
             )
             for question in questions
         ]
-        longest = max(len(asked) + max(map(len, choices)) for asked, choices in encoded)
+        yield from self._build(questions, asked, with_passage)
+
+    def build_exam(
+        self, questions: Sequence[Question], orders: Sequence[Sequence[int]]
+    ) -> Iterator[Story]:
+        """Stories for questions of one passage, each with its choices listed in that order.
+
+        A story's choices are then the letters of the places in that list.
+        """
+        asked = [self._exam(*pair) for pair in zip(questions, orders, strict=True)]
+        yield from self._build(questions, asked)
+
+    def _exam(self, question: Question, order: Sequence[int]) -> _Asked:
+        ids, stated = self._encode(EXAM_QUESTION.format(question.question)), []
+        for letter, choice in zip(LETTERS, order, strict=False):
+            line = self._encode(EXAM_CHOICE.format(letter, question.choices[choice]))
+            stated.append(range(len(ids), len(ids) + len(line)))
+            ids += line
+        letters = [self._encode(CHOICE.format(letter)) for letter in LETTERS[: len(order)]]
+        return _Asked([*ids, *self._encode(EXAM_ANSWER)], letters, stated)
+
+    def _build(
+        self, questions: Sequence[Question], every: Sequence[_Asked], with_passage: bool = True
+    ) -> Iterator[Story]:
+        longest = max(asked.longest() for asked in every)
         passage, places = (
             self._passage(questions, self._context - longest) if with_passage else (self._start, [])
         )
-        group: list[tuple[list[int], list[list[int]]]] = []
+        group: list[_Asked] = []
         length = len(passage)
-        for asked, choices in encoded:
-            added = len(asked) + sum(map(len, choices))
-            if group and length + added > _LONGEST:
+        for asked in every:
+            if group and length + asked.length() > _LONGEST:
                 yield _assemble(passage, places, group)
                 group, length = [], len(passage)
-            group.append((asked, choices))
-            length += added
+            group.append(asked)
+            length += asked.length()
         yield _assemble(passage, places, group)
 
     def plain(self, question: Question, choice: str) -> tuple[list[int], list[int]]:
@@ -154,33 +200,31 @@ class StoryBuilder:
 def _assemble(
     passage: list[int],
     places: list[tuple[int, int]],
-    group: Sequence[tuple[list[int], list[list[int]]]],
+    group: Sequence[_Asked],
 ) -> Story:
     ids, positions = list(passage), list(range(len(passage)))
     segments = [0] * len(passage)  # the passage is segment 0
     ancestors: list[list[int]] = [[0]]
     all_choices = []
-    for asked, choices in group:
+    for asked in group:
         question_segment = len(ancestors)
         ancestors.append([0, question_segment])
-        start = len(passage)
-        last_of_question = len(ids) + len(asked) - 1
-        ids += asked
-        positions += range(start, start + len(asked))
-        segments += [question_segment] * len(asked)
+        start, first_of_question = len(passage), len(ids)
+        end = start + len(asked.ids)
+        ids += asked.ids
+        last_of_question = len(ids) - 1
+        positions += range(start, end)
+        segments += [question_segment] * len(asked.ids)
         of_question = []
-        for choice in choices:
+        for number, choice in enumerate(asked.choices):
             ancestors.append([0, question_segment, len(ancestors)])
-            first = len(ids)
-            of_question.append(
-                ChoiceTokens(
-                    [last_of_question, *range(first, first + len(choice) - 1)],
-                    choice,
-                    first + len(choice) - 1,
-                )
-            )
+            first, last = len(ids), len(ids) + len(choice) - 1
+            predicting = watched = [last_of_question, *range(first, last)]
+            if asked.stated is not None:
+                watched = [first_of_question + place for place in asked.stated[number]]
+            of_question.append(ChoiceTokens(predicting, choice, last, watched))
             ids += choice
-            positions += range(start + len(asked), start + len(asked) + len(choice))
+            positions += range(end, end + len(choice))
             segments += [len(ancestors) - 1] * len(choice)
         all_choices.append(of_question)
     is_ancestor = np.zeros((len(ancestors), len(ancestors)), dtype=np.bool_)
@@ -252,7 +296,7 @@ EvidenceOf: TypeAlias = Callable[[Question, ChoiceTokens], tuple[Range, ...]]
 @contextmanager
 def watch_choices(model: Any, story: Story) -> Iterator[EvidenceOf]:
     """While the story is read, keep what its choices attend to; then give their evidence."""
-    rows = story.predicting_rows()
+    rows = story.watched_rows()
     index = {row: number for number, row in enumerate(rows)}
     with watch_attention(model, rows) as seen:
 
@@ -260,7 +304,7 @@ def watch_choices(model: Any, story: Story) -> Iterator[EvidenceOf]:
             if not story.passage_places:
                 return ()
             total = attention_of_upper_layers(seen)[0]
-            looked = total[[index[row] for row in choice.predicting]].sum(0).cpu()
+            looked = total[[index[row] for row in choice.watched]].sum(0).cpu()
             places = story.passage_places
             return most_watched_sentence(question.passage, places, looked[: len(places)])
 

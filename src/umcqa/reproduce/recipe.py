@@ -28,7 +28,7 @@ def summarise_recipe(benchmark: str, limit: int | None, results: Results) -> dic
         "limit": limit,
         "rows": {
             row: {
-                split: {voice: _cell([_part(one["splits"][split], voice) for one in found])
+                split: {voice: _cell([_part(one, split, voice) for one in found])
                         for voice in VOICES}
                 for split in found[0]["splits"]
                 if all(split in one["splits"] for one in found)
@@ -37,16 +37,23 @@ def summarise_recipe(benchmark: str, limit: int | None, results: Results) -> dic
         },
         "runs": [
             {name: one[name] for name in ("row", "seed", "command", "commit", "machine", "seconds")}
-            | {"used": one["training"]["used"], "training_seconds": one["training"]["seconds"]}
+            | _training(one)
             for found in results.values()
             for one in found
         ],
     }  # fmt: skip
 
 
-def _part(of_split: Mapping[str, Any], voice: str) -> Mapping[str, Any] | None:
+def _training(result: Mapping[str, Any]) -> dict[str, Any]:
+    training = result.get("training", {})  # there may be none
+    return {"used": training.get("used", 0), "training_seconds": training.get("seconds", 0.0)}
+
+
+def _part(result: Mapping[str, Any], split: str, voice: str) -> Mapping[str, Any] | None:
     """What a voice says of a split; nothing in results of before there was that voice."""
-    return of_split if voice == "alone" else of_split.get(voice)
+    of_split: Mapping[str, Any] = result["splits"][split]
+    own = "alone" if "training" in result else "scorer"  # what nothing is learned for
+    return of_split if voice == own else of_split.get(voice)
 
 
 def _cell(found: list[Mapping[str, Any] | None]) -> dict[str, Any] | None:
@@ -73,7 +80,8 @@ def recipe_rows(
         for number, (split, voices) in enumerate(splits.items()):
             label = "" if number else names[row]
             cells = [text(voices.get(voice)) for voice in VOICES]
-            yield [label, split, str(voices["alone"]["n"]), *cells]
+            n = next(voice["n"] for voice in voices.values() if voice)
+            yield [label, split, str(n), *cells]
 
 
 def _text(cell: Mapping[str, Any] | None) -> str:

@@ -121,6 +121,7 @@ def fingerprint_row(config: RunConfig) -> str:
     score = config.score
     models += [score.reader] if score.scorer in ("reader", "ensemble") else []
     models += [score.encoder, score.chooser] if score.scorer == "ensemble" else []
+    models += [score.judge] if score.judge else []
     contents = [
         _without_places(config),
         fingerprint_files(locate_data(config.data.path)),
@@ -185,7 +186,7 @@ def _spans(config: RunConfig, split: str) -> str | None:
 def _untrained(benchmark: str, config: RunConfig, folder: Path, shared: Path) -> dict[str, Any]:
     splits, seconds = {}, 0.0
     compared = BENCHMARKS[benchmark].only_in_split
-    for split in dict.fromkeys((*SPLITS, compared)):
+    for split in config.predict.splits or dict.fromkeys((*SPLITS, compared)):
         place = folder / split
         report = run(_of_split(config, split), out=place, shared=shared)
         seconds += _seconds(report)

@@ -13,7 +13,7 @@ from typing import Any
 from umcqa.batches import in_batches
 from umcqa.errors import InputError
 from umcqa.question import Question
-from umcqa.scoring import chooser, embedding, ensemble, lm, reader, window
+from umcqa.scoring import chooser, embedding, ensemble, judge, lm, reader, window
 from umcqa.scoring.matchers import check_matcher
 from umcqa.scoring.scores import Scorer, ScorerOptions, Scores, always
 from umcqa.workers import check_workers, share
@@ -34,6 +34,7 @@ SCORERS: Mapping[str, Scorer] = {
     "embedding": Scorer(embedding.score_embedding, family="embedding", needs_model=always),
     "lm": Scorer(lm.score_lm, family="lm", needs_model=always),
     "chooser": Scorer(chooser.score_chooser, family="lm", needs_model=always),
+    "judge": Scorer(judge.score_judge, family="judge", needs_model=always),
     "ensemble": Scorer(ensemble.score_ensemble, family="ensemble", needs_model=always),
 }
 ENTRY_POINTS = "umcqa.scorers"  # where other packages register a `Scorer`

@@ -34,6 +34,8 @@ class ScorerOptions:
     encoder: str = "minilm"
     lm: str = "smollm2"
     chooser: str = "chooser"
+    judge: str = ""  # none in the ensemble; by itself, the built-in one
+    judge_orders: int = 2  # of the choices; the judge's mean counts
     lm_prior: bool = False  # subtract what a choice is worth without the passage
     weights: Mapping[str, float] = field(default_factory=dict)  # of the ensemble's families
     invert_negated: bool = True  # in the ensemble, NOT questions want the lowest score
