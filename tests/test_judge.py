@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs the neural extra")
+pytest.importorskip("torch", reason="needs the neural extra")
+
+import torch
+from transformers import AutoModelForCausalLM
 
 import umcqa
 from conftest import Command, make_question
+from tiny_models import write_tiny_lm
+from umcqa.errors import InputError
 from umcqa.files import write_questions
 from umcqa.neural.causal import load_causal
 from umcqa.neural.judging import choice_orders
@@ -24,9 +29,6 @@ CHOICES = ("the hen", "an egg", "the fox", "hungry")
 
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> str:
-    from tiny_models import write_tiny_lm
-    from transformers import AutoModelForCausalLM
-
     folder = write_tiny_lm(tmp_path_factory.mktemp("judge"))
     model = AutoModelForCausalLM.from_pretrained(folder)
     with torch.no_grad():
@@ -137,6 +139,11 @@ def test_it_understands_not_by_itself(judge: str) -> None:
     for family, scores in plain.notes["members"].items():
         sign = 1 if family == "judge" else -1
         assert inverted.notes["members"][family] == pytest.approx([sign * one for one in scores])
+
+
+def test_no_order_is_too_few(judge: str) -> None:
+    with pytest.raises(InputError, match="at least 1"):
+        list(umcqa.score([make_question()], "judge", judge=judge, judge_orders=0))
 
 
 def test_commands_take_a_judge(command: Command, tmp_path: Path, judge: str) -> None:

@@ -99,7 +99,7 @@ def test_an_adapter_of_what_began_as_one_has_no_other_beneath(
     export = ("export", "--adapter-rank", "32", "--model")
     first, second = tmp_path / "first", tmp_path / "second"
     command.run(*export, str(chooser), "--out", str(first))
-    more = {"model": str(first), "epochs": 3, "learning_rate": 1e-3}
+    more: dict[str, Any] = {"model": str(first), "epochs": 3, "learning_rate": 1e-3}
     umcqa.train(questions, candidates, out=tmp_path / "more", **more)
     made = command.json(*export, str(tmp_path / "more"), "--out", str(second))
     assert made["max_abs_diff"] < 2e-2

@@ -49,7 +49,7 @@ NAMES = {
     "recipe-gemma-taught": "both models, Gemma-3-270M taught to choose instead of the chooser",
     "recipe-harder": "both models, the chooser taught on with harder questions",
     "recipe-mpnet": "all-mpnet-base-v2 for the embeddings",
-    "judge": "scorers with a judge (Qwen2.5-Coder-1.5B), nothing trained",
+    "recipe-judge-untrained": "nothing trained: scorers with a judge, Qwen2.5-Coder-1.5B",
     "recipe-judge": "the recipe, its scorers with that judge",
     "recipe-labels-20": "20 labels",
     "recipe-labels-100": "100 labels",
