@@ -158,3 +158,14 @@ def test_commands_take_a_judge(command: Command, tmp_path: Path, judge: str) -> 
     first = out.read_bytes()
     command.run(*score, *flags)
     assert out.read_bytes() == first
+
+
+def test_a_judge_is_offered_where_answers_are_doubtful(
+    command: Command, tmp_path: Path, judge: str
+) -> None:
+    data, spans = tmp_path / "q.jsonl", tmp_path / "spans.json"
+    write_questions(data, [make_question(choices=("xi", "psi", "phi"))])
+    spans.write_text('{"q0": "the dog"}')
+    flags = ["--spans", str(spans), "--weights", "embedding=0,reader=0,chooser=0"]
+    assert "--judge qwen" in command.run("answer", str(data), *flags)
+    assert "--judge qwen" not in command.run("answer", str(data), *flags, "--judge", judge)

@@ -128,6 +128,8 @@ def _answer_here(
         print_json({"n": summary.n, "answers": answers})
     else:
         show_answers(summary)
+        if summary.doubtful and options["scorer"] == "ensemble" and not options["judge"]:
+            print("A judge knows more, and takes longer: --judge qwen (1.1 GB, fetched once).")
         if out is not None:
             print(f"wrote {out}")
 

@@ -12,6 +12,7 @@ from umcqa.neural.causal import read_causal
 from umcqa.neural.cores import share_out
 from umcqa.neural.lm import ChoiceScores, check_sharing
 from umcqa.neural.loop import fastest_precision
+from umcqa.neural.processes import current_processes
 from umcqa.neural.story import StoryBuilder, choice_log_probabilities, watch_choices
 from umcqa.neural.watching import watchable
 from umcqa.question import Question
@@ -81,8 +82,8 @@ def _load(judge: str) -> tuple[Any, StoryBuilder]:
     Rounding to bfloat16 matters less here than time and memory: such a model is large, and it
     speaks of one letter, not of the mean over many tokens.
     """
-    precision = fastest_precision(torch.device("cpu"))
-    model, tokenizer = read_causal(judge, getattr(torch, precision))
+    device = current_processes().device
+    model, tokenizer = read_causal(judge, getattr(torch, fastest_precision(device)))
     builder = StoryBuilder(model, tokenizer)
     check_sharing(model, builder, judge)
-    return model, builder
+    return model.to(device), builder
