@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,18 @@ from transformers import AutoModelForCausalLM
 import umcqa
 from conftest import Command, make_question
 from tiny_models import write_tiny_lm
+from umcqa.config import ScoreConfig
 from umcqa.errors import InputError
-from umcqa.files import write_questions
+from umcqa.files import to_json, write_questions
+from umcqa.mixing import add_votes
 from umcqa.neural.causal import load_causal
 from umcqa.neural.judging import choice_orders
+from umcqa.neural.story import StoryBuilder
+from umcqa.predictions import Prediction, scores_from_row
 from umcqa.question import LETTERS
+from umcqa.report.collect import collect_run
 from umcqa.scoring.ensemble import DEFAULT_WEIGHTS, WEIGHTS_WITH_JUDGE
+from umcqa.stages import score_key
 
 # Families that need no model beside the judge's.
 LIGHT: dict[str, Any] = {"weights": {"embedding": 0.0, "chooser": 0.0}, "spans": {"q0": "park"}}
@@ -99,6 +106,14 @@ def test_long_stories_are_judged_in_parts(judge: str, monkeypatch: pytest.Monkey
         assert one.scores == pytest.approx(other.scores, abs=1e-4)
 
 
+def test_a_long_passage_is_read_once(judge: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokenizer = load_causal(judge)
+    monkeypatch.setattr("umcqa.neural.story._LONGEST", 60)
+    long = make_question(passage="The hen ran to the barn. " * 20, choices=("hen", "egg"))
+    exams = StoryBuilder(model, tokenizer).build_exam([long] * 3, [[0, 1]] * 3)
+    assert len(list(exams)) == 1
+
+
 def test_bfloat16_is_nearly_the_same(judge: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from umcqa.neural import judging
 
@@ -127,6 +142,48 @@ def test_it_is_a_family_of_the_ensemble_where_it_is_named(judge: str) -> None:
     votes = WEIGHTS_WITH_JUDGE["judge"]
     expected = [share * a + votes * b for a, b in zip(alone.scores, members["judge"], strict=True)]
     assert both.scores == pytest.approx(expected)
+
+
+def test_without_a_vote_it_is_not_there(judge: str) -> None:
+    question = make_question()
+    (alone,) = umcqa.score([question], "ensemble", **LIGHT)
+    silent = {**LIGHT, "weights": {**LIGHT["weights"], "judge": 0.0}}
+    for named in "", judge:
+        (one,) = umcqa.score([question], "ensemble", judge=named, **silent)
+        assert one == alone
+    voiced = {**LIGHT, "weights": {**LIGHT["weights"], "judge": 2.0}}
+    with pytest.raises(InputError, match="--judge qwen"):
+        list(umcqa.score([question], "ensemble", **voiced))
+    with pytest.raises(InputError, match="unknown model 'qwn'"):
+        umcqa.score([question], "ensemble", judge="qwn", **LIGHT)
+
+
+def test_its_probabilities_are_about_what_it_says(judge: str) -> None:
+    question = make_question(choices=CHOICES)
+    (scores,) = umcqa.score([question], "judge", judge=judge)
+    (found,) = umcqa.answer([question], scorer="judge", judge=judge)
+    said = torch.tensor(scores.scores).softmax(0).tolist()
+    assert found["scores"] == pytest.approx(said, abs=0.02)
+    assert max(said) - min(said) > 0.05
+
+
+def test_a_model_beside_a_judge_has_votes_of_a_family() -> None:
+    """Which are worth a quarter there, also where scores come from a file."""
+    model = Prediction("q0", 0, probabilities=(0.7, 0.2, 0.1))
+    members = {"lexical": [1.0, -1.0, 0.0], "judge": [2.0, -1.0, -1.0]}
+    rows = [
+        {"id": "q0", "scores": [1.0, 0.0, -1.0], "members": {"lexical": [1.0, -1.0, 0.0]}},
+        {"id": "q0", "scores": [1.0, 0.0, -1.0], "members": members},
+    ]
+    plain, judged = (
+        next(add_votes([scores_from_row(row)], [model], "ensemble", 2.0)).scores for row in rows
+    )
+    given = [1.0, 0.0, -1.0]
+    added = [a - b for a, b in zip(plain, given, strict=True)]
+    assert [a - b for a, b in zip(judged, given, strict=True)] == pytest.approx(
+        [one / 4 for one in added]
+    )
+    assert added[0] > 1
 
 
 def test_it_understands_not_by_itself(judge: str) -> None:
@@ -158,6 +215,34 @@ def test_commands_take_a_judge(command: Command, tmp_path: Path, judge: str) -> 
     first = out.read_bytes()
     command.run(*score, *flags)
     assert out.read_bytes() == first
+    expected = umcqa.score([make_question()], "judge", judge=judge, judge_orders=3)
+    assert json.loads(first.splitlines()[0])["scores"] == pytest.approx(next(expected).scores)
+    command.run(*score, "--judge", judge, "--judge-orders", "1")
+    assert out.read_bytes() != first
+
+
+def test_scores_with_a_judge_are_its_own(judge: str, encoder: Path) -> None:
+    """Of another judge, they are made anew; a row's result likewise."""
+    keys = [
+        to_json(score_key(ScoreConfig("ensemble", judge=name)))
+        for name in ("", judge, str(encoder))
+    ]
+    assert len(set(keys)) == 3
+    assert keys[1] == to_json(score_key(ScoreConfig("ensemble", judge=judge)))
+
+
+def test_a_run_with_a_judge_is_reported_without_an_estimate(
+    command: Command, tmp_path: Path, judge: str
+) -> None:
+    """The estimate is for families that know about as much as each other."""
+    data, spans, run = tmp_path / "q.jsonl", tmp_path / "spans.json", tmp_path / "run"
+    write_questions(data, [make_question(n) for n in range(4)])
+    spans.write_text(json.dumps({f"q{n}": "the park" for n in range(4)}))
+    flags = ["--spans", str(spans), "--weights", "embedding=0,chooser=0", "--no-train"]
+    command.run("run", "--data", str(data), *flags, "--judge", judge, "--out", str(run))
+    assert collect_run(run).sets[0].estimate is None
+    command.run("run", "--data", str(data), *flags, "--out", str(run))
+    assert collect_run(run).sets[0].estimate is not None
 
 
 def test_a_judge_is_offered_where_answers_are_doubtful(

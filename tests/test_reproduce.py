@@ -775,3 +775,21 @@ def test_results_of_before_there_was_an_oracle() -> None:
     ((_, split, n, *cells),) = recipe_rows(summary, {"recipe": "R"})
     assert (split, n, cells[-1]) == ("dev", "4", "–")
     assert cells[0].startswith("50.0 (")
+
+
+def test_a_row_of_the_recipe_that_is_not_trained(place: Place, tmp_path: Path) -> None:
+    config = row_config("race", RECIPE, "recipe-judge-untrained")
+    assert config.score.judge == "qwen"
+    config = replace(
+        config,
+        data=replace(config.data, path=str(place.data), sample=None),
+        score=replace(config.score, scorer="window", judge=""),
+    )
+    made = run_row("mc500", "recipe-judge-untrained", 0, config, RECIPE, tmp_path, tmp_path)
+    assert list(made["splits"]) == ["dev"]
+    summary = summarise_recipe("mc500", None, {"recipe-judge-untrained": [made]})
+    assert summary["runs"][0]["used"] == 0
+    ((_, split, n, *cells),) = recipe_rows(summary, NAMES)
+    assert (split, n) == ("dev", str(made["splits"]["dev"]["n"]))
+    assert cells[0] == cells[2] == cells[3] == "–"
+    assert cells[1].startswith(f"{made['splits']['dev']['accuracy']:.1f} (")

@@ -21,7 +21,7 @@ from umcqa.files import atomic_writer, to_json
 from umcqa.predictions import Prediction, predict_from
 from umcqa.question import LETTERS, Question
 from umcqa.scoring import score
-from umcqa.scoring.ensemble import standardise
+from umcqa.scoring.ensemble import WEIGHTS_WITH_JUDGE, judge_scale, standardise
 
 # Makes the ensemble's scores into probabilities. Chosen on MC500 train and dev so that the mean
 # confidence (73.7%) is the accuracy (73.8%) there.
@@ -149,7 +149,9 @@ def scale(scores: Sequence[float], scorer: str) -> npt.NDArray[np.float64]:
     """Scores on the ensemble's scale, that of sums of standardised scores."""
     if scorer == "ensemble":
         return np.asarray(scores, dtype=np.float64)
-    return standardise(scores)  # a single scorer has a scale of its own
+    if scorer == "judge":
+        return WEIGHTS_WITH_JUDGE["judge"] * judge_scale(scores)
+    return standardise(scores)  # any other single scorer has a scale of its own
 
 
 def check_answers_file(path: Path) -> None:

@@ -46,7 +46,7 @@ def add_votes(
             )
         assert probabilities is not None  # as many as choices
         model = standardise([math.log(max(p, _SMALLEST)) for p in probabilities])
-        families = (one.notes or {}).get("members", {})
+        families = (one.notes or {}).get("members", [scorer])
         worth = votes * default_weights(families)["lexical"]
         total = tuple((scale(one.scores, scorer) + worth * model).tolist())
         yield Scores(one.id, total, one.evidence)

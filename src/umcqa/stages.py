@@ -30,6 +30,7 @@ from umcqa.predictions import load_scores, prediction_to_row, scores_to_row
 from umcqa.progress import track
 from umcqa.question import Question
 from umcqa.scoring import prepare_scoring, score
+from umcqa.scoring.judge import DEFAULT_JUDGE
 from umcqa.scoring.pieces import score_pieces
 from umcqa.scoring.scores import ScorerOptions
 from umcqa.selection import SelectionSummary, select
@@ -61,7 +62,7 @@ def load_to_file(config: DataConfig, out: Path, **notes: Any) -> dict[str, Any]:
 def score_key(config: ScoreConfig) -> list[Any]:
     """What scores depend on besides the questions: settings, libraries, models and spans."""
     names = [config.reader, config.encoder, config.lm, config.chooser]
-    names += [config.judge] if config.judge else []
+    names += [config.judge or DEFAULT_JUDGE] if config.judge or config.scorer == "judge" else []
     models = [identify_model(name) for name in names]
     spans = Path(config.spans) if config.spans else None
     given = fingerprint_files(spans) if spans is not None and spans.is_file() else None

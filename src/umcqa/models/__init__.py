@@ -148,6 +148,14 @@ def find_model(name: str) -> Path:
     return path
 
 
+def pinned_digest(gguf: Path) -> str | None:
+    """The SHA-256 of a built-in model's file, which was checked when it was fetched."""
+    name = gguf.parent.name
+    if name not in BUILT_IN or gguf != _place(name) / JOINED_GGUF:
+        return None
+    return BUILT_IN[name].joined_sha256
+
+
 def check_model_name(name: str) -> None:
     """Refuse what can be no model, before any work is done and without fetching one."""
     if name not in BUILT_IN and not Path(name).exists() and not _HUB_ID.fullmatch(name):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from safetensors.torch import save_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from umcqa.errors import InputError
-from umcqa.models import find_model
+from umcqa.files import sha256_of_file
+from umcqa.models import find_model, pinned_digest
 from umcqa.models.wheels import cache_folder, new_folder
 from umcqa.neural import hush_libraries, load_whole
 
@@ -42,8 +42,7 @@ def load_causal(name: str) -> tuple[Any, Any]:
 
 def _converted(gguf: Path) -> Path:
     """A GGUF file as a safetensors folder, made on first use and kept."""
-    with open(gguf, "rb") as file:
-        key = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    key = (pinned_digest(gguf) or sha256_of_file(gguf))[:16]
     target = cache_folder() / "converted" / f"{gguf.parent.name}-{key}"
     if target.exists():
         return target

@@ -22,6 +22,7 @@ from umcqa.files import MODEL_MANIFEST, current_umask, sha256_of_file
 from umcqa.neural.checkpoints import told_if_disk_is_full
 from umcqa.neural.chooser import Chooser, ChooserSettings
 from umcqa.neural.choosers import forget_choosers, start_chooser
+from umcqa.neural.judging import forget_judge
 from umcqa.neural.loop import Diverged, LoopSettings, Step, StepInfo, TrainingLoop
 from umcqa.neural.objectives import (
     choice_log_softmax,
@@ -64,6 +65,7 @@ def train_chooser(
     ``fingerprint`` is what else must be the same for a run to go on.
     """
     forget_choosers()
+    forget_judge()
     processes = current_processes()
     # A fresh head is drawn before the loop seeds its steps: a resumed run must draw the same.
     torch.manual_seed(recipe.loop.seed)

@@ -17,6 +17,9 @@ from umcqa.neural.story import StoryBuilder, choice_log_probabilities, watch_cho
 from umcqa.neural.watching import watchable
 from umcqa.question import Question
 
+# Models read more, but every token is compared with every other, which takes 4 bytes each.
+_LONGEST_READ = 8192
+
 
 def judge_choices(
     groups: Sequence[Sequence[Question]], judge: str, orders: int
@@ -58,21 +61,24 @@ def _judge_group(
         for order in of_question
     ]
     asked = iter(listed)
-    found = []
+    readings, evidence = [], []
     for story in builder.build_exam(*zip(*listed, strict=True)):
         with watch_choices(model, story) as evidence_of:
             letters = choice_log_probabilities(model, story)
         for of_exam, choices in zip(letters, story.choices, strict=True):
             question, order = next(asked)
             among = torch.log_softmax(torch.stack([one.sum() for one in of_exam]), dim=0)
-            back = torch.tensor(order).argsort()
-            evidence = [evidence_of(question, choices[place]) for place in back.tolist()]
-            found.append((among[back], evidence))
-    rest = iter(found)
-    for of_question in every:
-        readings = [next(rest) for _ in of_question]
-        scores = torch.stack([one for one, _ in readings]).mean(0)
-        yield scores.tolist(), readings[0][1]
+            readings.append(among[torch.tensor(order).argsort()])
+            if order[0] == 0:  # each question once, with its choices as they were given
+                evidence.append([evidence_of(question, choice) for choice in choices])
+    rest = iter(readings)
+    for of_question, places in zip(every, evidence, strict=True):
+        yield torch.stack([next(rest) for _ in of_question]).mean(0).tolist(), places
+
+
+def forget_judge() -> None:
+    """Give back its memory."""
+    _load.cache_clear()
 
 
 @lru_cache(maxsize=1)
@@ -84,6 +90,6 @@ def _load(judge: str) -> tuple[Any, StoryBuilder]:
     """
     device = current_processes().device
     model, tokenizer = read_causal(judge, getattr(torch, fastest_precision(device)))
-    builder = StoryBuilder(model, tokenizer)
+    builder = StoryBuilder(model, tokenizer, max_length=_LONGEST_READ)
     check_sharing(model, builder, judge)
     return model.to(device), builder

@@ -17,7 +17,7 @@ from umcqa.question import Question
 from umcqa.scoring.scores import Range
 
 # Of log-probabilities; bfloat16 rounds otherwise at another length (by 0.12 in the judge).
-_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.5}
+_TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.25}
 ChoiceScores: TypeAlias = tuple[list[float], list[tuple[Range, ...]]]
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,7 +32,8 @@ from umcqa.scoring.scores import Range
 
 PASSAGE, QUESTION, CHOICE = "Story: {}\n\n", "Question: {}\nAnswer:", " {}"
 EXAM_QUESTION, EXAM_CHOICE, EXAM_ANSWER = "Question: {}\n", "{}. {}\n", "Answer:"
-# Longer sequences cost more than they save, since every token is compared with every other.
+# Longer sequences cost more than they save, since every token is compared with every other. For
+# exams, which larger models read, reading a long passage again costs more.
 _LONGEST = 2048
 _ROWS_AT_A_TIME = 32
 
@@ -123,7 +125,7 @@ class StoryBuilder:
         A story's choices are then the letters of the places in that list.
         """
         asked = [self._exam(*pair) for pair in zip(questions, orders, strict=True)]
-        yield from self._build(questions, asked)
+        yield from self._build(questions, asked, of_passage=2)
 
     def _exam(self, question: Question, order: Sequence[int]) -> _Asked:
         ids, stated = self._encode(EXAM_QUESTION.format(question.question)), []
@@ -132,19 +134,26 @@ class StoryBuilder:
             stated.append(range(len(ids), len(ids) + len(line)))
             ids += line
         letters = [self._encode(CHOICE.format(letter)) for letter in LETTERS[: len(order)]]
-        return _Asked([*ids, *self._encode(EXAM_ANSWER)], letters, stated)
+        as_given = order[0] == 0  # the evidence of one order is enough
+        return _Asked([*ids, *self._encode(EXAM_ANSWER)], letters, stated if as_given else None)
 
     def _build(
-        self, questions: Sequence[Question], every: Sequence[_Asked], with_passage: bool = True
+        self,
+        questions: Sequence[Question],
+        every: Sequence[_Asked],
+        with_passage: bool = True,
+        of_passage: int = 0,
     ) -> Iterator[Story]:
+        """Stories up to the usual length or, if more, so many times that of the passage."""
         longest = max(asked.longest() for asked in every)
         passage, places = (
             self._passage(questions, self._context - longest) if with_passage else (self._start, [])
         )
         group: list[_Asked] = []
         length = len(passage)
+        most = max(_LONGEST, of_passage * len(passage))
         for asked in every:
-            if group and length + asked.length() > _LONGEST:
+            if group and length + asked.length() > most:
                 yield _assemble(passage, places, group)
                 group, length = [], len(passage)
             group.append(asked)
@@ -300,11 +309,14 @@ def watch_choices(model: Any, story: Story) -> Iterator[EvidenceOf]:
     index = {row: number for number, row in enumerate(rows)}
     with watch_attention(model, rows) as seen:
 
+        @cache  # once, when the story has been read
+        def total() -> torch.Tensor:
+            return attention_of_upper_layers(seen)[0]
+
         def evidence_of(question: Question, choice: ChoiceTokens) -> tuple[Range, ...]:
             if not story.passage_places:
                 return ()
-            total = attention_of_upper_layers(seen)[0]
-            looked = total[[index[row] for row in choice.watched]].sum(0).cpu()
+            looked = total()[[index[row] for row in choice.watched]].sum(0).cpu()
             places = story.passage_places
             return most_watched_sentence(question.passage, places, looked[: len(places)])
 

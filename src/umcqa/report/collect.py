@@ -157,7 +157,8 @@ def _estimate(
     answers: Sequence[Answered], weights: Mapping[str, float]
 ) -> Mapping[str, Any] | None:
     """How good an ensemble's answers probably are; only where families can be compared."""
-    if not answers or len(answers[0].members) < 2:
+    # The formula is for families that know about as much as each other.
+    if not answers or len(answers[0].members) < 2 or "judge" in answers[0].members:
         return None
     return estimate_accuracy([one.members for one in answers], weights=weights)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from umcqa.batches import in_batches
 from umcqa.errors import InputError
+from umcqa.models import check_model_name
 from umcqa.question import Question
 from umcqa.scoring import chooser, embedding, ensemble, judge, lm, reader, window
 from umcqa.scoring.matchers import check_matcher
@@ -100,6 +101,8 @@ def prepare_scoring(
 ) -> tuple[Scorer, ScorerOptions]:
     """The scorer and what it is told, from the keywords of `score`."""
     entry = check_scoring(scorer, options.get("matcher"))
+    if options.get("judge"):  # a large one, so that it is asked last
+        check_model_name(options["judge"])
     if spans is not None and not isinstance(spans, Mapping):
         spans = reader.load_spans(spans)
     return entry, ScorerOptions(spans=spans, **options)

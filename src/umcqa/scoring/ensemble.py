@@ -37,7 +37,8 @@ MEMBERS: Mapping[str, ScoreBatch] = {
 DEFAULT_WEIGHTS = {"lexical": 1.0, "reader": 1.0, "embedding": 1.0, "lm": 0.0, "chooser": 1.0}
 # The judge is only there when asked for, and knows more than the others together. Its scores are
 # probabilities already, and two votes are about what they say (see `answers.SHARPNESS`). Chosen on
-# 480 questions of MC500 train: 87.1 there, the judge by itself 86.0, the others by themselves 75.2.
+# 480 questions of MC500 train, as likelihood and accuracy are best about there: 87.1, the judge by
+# itself 86.0, the others 75.2.
 WEIGHTS_WITH_JUDGE = {family: weight / 4 for family, weight in DEFAULT_WEIGHTS.items()} | {
     "judge": 2.0
 }
@@ -73,6 +74,11 @@ def default_weights(families: Collection[str]) -> Mapping[str, float]:
     return WEIGHTS_WITH_JUDGE if "judge" in families else DEFAULT_WEIGHTS
 
 
+def judge_scale(scores: Sequence[float]) -> npt.NDArray[np.float64]:
+    """The judge's log-probabilities, around zero: unlike other scores they have a scale."""
+    return np.asarray(scores, dtype=np.float64) - np.mean(scores)
+
+
 def score_ensemble(batch: Sequence[Question], options: ScorerOptions) -> list[Scores]:
     """The sum of the members' standardised scores, per question; evidence by their vote."""
     unknown = set(options.weights) - set(MEMBERS)
@@ -80,9 +86,11 @@ def score_ensemble(batch: Sequence[Question], options: ScorerOptions) -> list[Sc
         raise InputError(
             f"no family {', '.join(sorted(unknown))}: the families are {', '.join(MEMBERS)}"
         )
-    asked = {*options.weights, *(["judge"] if options.judge else [])}
     given = {name: float(value) for name, value in options.weights.items()}
-    weights = {**default_weights(asked), **given}
+    if given.get("judge") and not options.judge:
+        raise InputError("a weight for a judge that is not named: say which, such as --judge qwen")
+    judged = options.judge and given.get("judge") != 0
+    weights = {**default_weights(["judge"] if judged else []), **given}
     if not all(map(math.isfinite, weights.values())) or not any(weights.values()):
         raise InputError("the ensemble's weights must be finite numbers, and not all of them zero")
     options = replace(options, matcher=options.matcher or "token-set")  # the best one by itself
@@ -115,11 +123,10 @@ def score_ensemble(batch: Sequence[Question], options: ScorerOptions) -> list[Sc
 def _part(family: str, scores: Sequence[float], inverted: bool) -> npt.NDArray[np.float64]:
     """A member's scores on a scale that it shares with others.
 
-    The judge's have their scale already, and it understands NOT by itself; the others look for what
-    the passage says.
+    The judge understands NOT by itself; the others look for what the passage says.
     """
     if family == "judge":
-        return np.asarray(scores, dtype=np.float64) - np.mean(scores)
+        return judge_scale(scores)
     return -standardise(scores) if inverted else standardise(scores)
 
 

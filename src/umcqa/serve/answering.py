@@ -37,9 +37,11 @@ class Answerer:
     @property
     def name(self) -> str:
         """For people, without the folders of this machine."""
+        judge = self.options.get("judge")
+        scorer = f"{self.scorer} and {Path(judge).name}" if judge else self.scorer
         if self.model is None:
-            return self.scorer
-        return f"{Path(self.model).name or self.model} with {self.scorer}"
+            return scorer
+        return f"{Path(self.model).name or self.model} with {scorer}"
 
     @property
     def key(self) -> str:
