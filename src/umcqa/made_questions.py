@@ -34,8 +34,8 @@ from umcqa.squad import (
 
 # Above this share of common words, a wrong choice may be right.
 _TOO_NEAR = 0.5
-# Of a writer's answers to a question, some are near to each other or to the right one.
-_WRITTEN = 4
+# A writer draws so many times its share: some are near to each other or to the right one.
+_DRAWN = 2
 _PASSAGES_AT_A_TIME = 8
 # A model chooses from so many times the wrong choices that are wanted.
 _POOL = 3
@@ -189,6 +189,12 @@ def _make(groups: Sequence[Sequence[Answered]], settings: MakingSettings) -> Ite
         yield replace(question, choices=shuffled, answer=order.index(0))
 
 
+def _most_wrong(settings: MakingSettings) -> int:
+    """How many wrong choices a question gets, before a model chooses from them."""
+    wanted = settings.choices - 1
+    return wanted if settings.model is None else min(_POOL * wanted, MAX_CHOICES - 1)
+
+
 def _choose_wrong(
     one: Answered,
     group: Sequence[Answered],
@@ -198,8 +204,7 @@ def _choose_wrong(
     draw: random.Random,
 ) -> list[str]:
     """Wrong choices: as many of each harder kind as of the answers to the others' questions."""
-    wanted = settings.choices - 1
-    most = wanted if settings.model is None else min(_POOL * wanted, MAX_CHOICES - 1)
+    most = _most_wrong(settings)
     harder = [spans] if settings.reader else []
     harder += [_spans_of_same_kind(one, draw)] if settings.same_kind else []
     harder += [written] if settings.writer else []
@@ -281,7 +286,9 @@ def _write(asked: Sequence[Answered], settings: MakingSettings) -> list[list[str
 
     assert settings.writer is not None
     seed = random.Random(f"answers {settings.seed} {asked[0].id}").getrandbits(63)
-    return write_answers([one.question for one in asked], settings.writer, _WRITTEN, seed)
+    kinds = 2 + (settings.reader is not None) + settings.same_kind
+    count = _DRAWN * math.ceil(_most_wrong(settings) / kinds)
+    return write_answers([one.question for one in asked], settings.writer, count, seed)
 
 
 def tidy(text: str) -> str:
