@@ -17,7 +17,7 @@ import pytest
 from conftest import Command
 from umcqa import models
 from umcqa.errors import InputError
-from umcqa.models import find_model, get_model
+from umcqa.models import find_model, get_model, pinned_digest
 from umcqa.models.catalogue import BUILT_IN, BuiltIn, Wheel
 
 
@@ -358,3 +358,14 @@ def test_models_are_listed(index: Path, command: Command) -> None:
     command.run("models", "get", code=2)
     command.run("models", "list", code=2)
     assert "write `umcqa models` or" in command.error
+
+
+def test_what_was_checked_when_it_was_fetched_is_not_read_for_its_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UMCQA_CACHE", str(tmp_path))
+    gguf = tmp_path / "models" / "qwen" / "model.gguf"
+    assert pinned_digest(gguf) == BUILT_IN["qwen"].joined_sha256
+    assert pinned_digest(tmp_path / "qwen" / "model.gguf") is None
+    assert pinned_digest(tmp_path / "models" / "mine" / "model.gguf") is None
+    assert pinned_digest(tmp_path / "models" / "smollm2" / "model.gguf") is None
