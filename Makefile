@@ -22,6 +22,7 @@ benchmark: .venv/.test
 	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/scaling.py --ray
 	$(BIN)/python benchmarks/knowledge.py
+	$(BIN)/python benchmarks/judging.py
 	$(BIN)/python benchmarks/parity.py
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/prediction.py

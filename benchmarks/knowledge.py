@@ -16,13 +16,8 @@ import torch
 from transformers import AutoTokenizer
 
 import umcqa
-from umcqa.models import describe_models, find_model
-from umcqa.neural.causal import read_causal
-from umcqa.neural.judging import choice_orders
-from umcqa.neural.loop import fastest_precision
+from umcqa.models import find_model
 from umcqa.neural.reader import load_reader, load_reader_model
-from umcqa.question import LETTERS
-from umcqa.scoring.scores import ScorerOptions
 
 # Ours and the plain loop take turns, so that whatever else the machine does slows both down.
 _TURNS = 8
@@ -79,43 +74,6 @@ def compare_reading(questions: list[umcqa.Question]) -> tuple[float, float]:
     return ours, plain
 
 
-def plain_judging(questions: list[umcqa.Question], model: Any, tokenizer: Any) -> list[int]:
-    """Every exam as a text of its own, each with the whole passage."""
-    letters = tokenizer([f" {letter}" for letter in LETTERS], add_special_tokens=False)["input_ids"]
-    answers = []
-    for question in questions:
-        count = len(question.choices)
-        total = torch.zeros(count)
-        for order in choice_orders(count, ScorerOptions.judge_orders):
-            listed = zip(LETTERS, order, strict=False)
-            lines = "".join(f"{letter}. {question.choices[one]}\n" for letter, one in listed)
-            text = f"Story: {question.passage}\n\nQuestion: {question.question}\n{lines}Answer:"
-            with torch.inference_mode():
-                inputs = tokenizer(text, return_tensors="pt")
-                logits = model(**inputs, logits_to_keep=1).logits[0, -1].float()
-            total[order] += torch.log_softmax(logits[[one for (one,) in letters[:count]]], 0)
-        answers.append(int(total.argmax()))
-    return answers
-
-
-def compare_judging(questions: list[umcqa.Question]) -> tuple[float, float, int]:
-    """Seconds for the questions, of our judge and of the plain loop; and how many answers agree."""
-    model, tokenizer = read_causal("qwen", getattr(torch, fastest_precision(torch.device("cpu"))))
-    list(umcqa.score(questions[:4], "judge"))  # warm
-    ours = plain = 0.0
-    agree = 0
-    for start in range(0, len(questions), 8):  # two stories
-        part = questions[start : start + 8]
-        started = time.perf_counter()
-        found = [one.scores for one in umcqa.score(part, "judge")]
-        between = time.perf_counter()
-        answers = plain_judging(part, model, tokenizer)
-        ours += between - started
-        plain += time.perf_counter() - between
-        agree += sum(one.index(max(one)) == best for one, best in zip(found, answers, strict=True))
-    return ours, plain, agree
-
-
 def print_row(name: str, n: int, seconds: float) -> None:
     """A row of the table."""
     print(f"| {name} | {n} | {seconds:.1f} | {n / seconds:.2f} |", flush=True)
@@ -144,17 +102,7 @@ def main() -> None:
     started = time.perf_counter()
     list(umcqa.score(some, "lm"))
     print_row("lm, MC500", len(some), time.perf_counter() - started)
-    judged = describe_models()["qwen"]["present"]
-    if judged:
-        ours_judge, plain_judge, agree = compare_judging(some)
-        print_row("judge, MC500", len(some), ours_judge)
-        print_row("judge as a plain transformers loop", len(some), plain_judge)
     print(f"\nreader: {plain / ours:.1f} times the plain loop")
-    if judged:
-        ratio = plain_judge / ours_judge
-        print(f"judge: {ratio:.1f} times the plain loop, {agree} of {len(some)} answers the same")
-    else:
-        print("judge: not measured, since it is not on this machine (umcqa models get qwen)")
     print(f"peak memory up to the embeddings: {peak:.0f} MiB")
 
 
